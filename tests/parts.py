@@ -45,8 +45,8 @@ def left_out(report: pytest.TestReport) -> str:
 
 def note(found: list[str]) -> None:
     """Add parts to the file, each once."""
-    known = LEFT_OUT.read_text(encoding="utf-8").splitlines() if LEFT_OUT.exists() else []
+    lines = LEFT_OUT.read_text(encoding="utf-8").splitlines() if LEFT_OUT.exists() else []
     LEFT_OUT.parent.mkdir(exist_ok=True)
     LEFT_OUT.write_text(
-        "".join(f"{line}\n" for line in dict.fromkeys([*known, *found])), encoding="utf-8"
+        "".join(f"{line}\n" for line in dict.fromkeys([*lines, *found])), encoding="utf-8"
     )

@@ -43,9 +43,9 @@ def ask(store, names, text, repeat=1):
         start, used = time.perf_counter(), time.process_time()
         try:
             with store.read() as connection:
-                found, problem = response.answer(connection, query_string.parse(text)), None
+                answer, problem = response.answer(connection, query_string.parse(text)), None
         except DroverError as refusal:
-            found, problem = None, str(refusal)
+            answer, problem = None, str(refusal)
         wall.append(time.perf_counter() - start)
         cpu.append(time.process_time() - used)
     times = {
@@ -58,8 +58,8 @@ def ask(store, names, text, repeat=1):
     return {
         **times,
         "status": 200,
-        "count": len(found["allocation_requests"]),
-        **named_by(found, names),
+        "count": len(answer["allocation_requests"]),
+        **named_by(answer, names),
     }
 
 

@@ -76,7 +76,7 @@ def work(number, url, hosts, share, start, answers, seed):
     for turn in range(share["claims"]):
         host = chance.choice(hosts)
         key = str(uuid.UUID(int=chance.getrandbits(128), version=4))
-        wanted = {
+        selection = {
             "name": f"i{number}-{turn}",
             "uuid": key,
             "host": host,
@@ -85,7 +85,7 @@ def work(number, url, hosts, share, start, answers, seed):
         }
         try:
             with store.write(together=True) as connection:
-                claims.claim(connection, selections.check([wanted]), time.time())
+                claims.claim(connection, selections.check([selection]), time.time())
             done.value += 1
         except DroverError as problem:
             if problem.details.get("cause") == "no_room":
@@ -116,13 +116,15 @@ def run(url, hosts, workers, total, kill, seed):
         time.sleep(0.01)
     for process in killed:
         os.kill(process.pid, signal.SIGKILL)
-    found = [answers.get() for dummy in range(workers - len(killed))]
+    timings = [answers.get() for dummy in range(workers - len(killed))]
     for process in processes:
         process.join()
     sums = collections.Counter()
     for share in shares:
         sums.update({name: share[name].value for name in ("done", "refused", "other")})
-    wall = max(ended for dummy, ended, busy in found) - min(began for began, ended, busy in found)
+    wall = max(ended for dummy, ended, busy in timings) - min(
+        began for began, ended, busy in timings
+    )
     return {
         "workers": workers,
         "killed": len(killed),
@@ -132,7 +134,7 @@ def run(url, hosts, workers, total, kill, seed):
         "conflicts": {"no_room": sums["refused"], "other": sums["other"]},
         "wall_s": round(wall, 3),
         "claims_per_s": round(sums["done"] / wall, 1),
-        "cpu_s": round(sum(busy for began, ended, busy in found), 2),
+        "cpu_s": round(sum(busy for began, ended, busy in timings), 2),
     }
 
 
@@ -159,11 +161,11 @@ def check(url, figures):
         ]
     least = figures["successes"]
     most = least + figures["killed"]
-    held = {name: sums["allocated"].get(name, 0) for name in RESOURCES}
+    allocated = {name: sums["allocated"].get(name, 0) for name in RESOURCES}
     right = (
         over == 0
-        and all(sums["used"].get(name, 0) == amount for name, amount in held.items())
-        and all(held[name] == rows[0] * amount for name, amount in RESOURCES.items())
+        and all(sums["used"].get(name, 0) == amount for name, amount in allocated.items())
+        and all(allocated[name] == rows[0] * amount for name, amount in RESOURCES.items())
         and rows[0] == rows[1]
         and least <= rows[0] <= most
     )
@@ -171,7 +173,7 @@ def check(url, figures):
         **figures,
         "over_capacity": over,
         "consumers": rows[0],
-        "allocated": held,
+        "allocated": allocated,
         "used": sums["used"],
         "ok": right,
     }

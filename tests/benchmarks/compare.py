@@ -25,36 +25,36 @@ def close(one, other):
 
 def differences(theirs, ours):
     """Return the differences between two results of one request, as texts."""
-    found = []
+    texts = []
     if bool(theirs.get("error")) != bool(ours.get("error")):
         return [f"one failed: {theirs.get('error')} / {ours.get('error')}"]
     if theirs.get("error") and not theirs["weighed"]:
         return []
     if theirs["passed"] != ours["passed"]:
-        found.append(f"passed {theirs['passed']} / {ours['passed']}")
+        texts.append(f"passed {theirs['passed']} / {ours['passed']}")
     if len(theirs["weighed"]) != len(ours["weighed"]):
-        found.append(f"weighed {len(theirs['weighed'])} / {len(ours['weighed'])}")
+        texts.append(f"weighed {len(theirs['weighed'])} / {len(ours['weighed'])}")
     for place, (one, other) in enumerate(zip(theirs["weighed"], ours["weighed"])):
         if not close(one["weight"], other["weight"]):
-            found.append(f"weight {place}: {one} / {other}")
+            texts.append(f"weight {place}: {one} / {other}")
             break
     mine = {(each["host"], each["node"]): each["weight"] for each in ours["weighed"]}
-    for each in theirs["weighed"]:
-        weight = mine.get((each["host"], each["node"]))
+    for entry in theirs["weighed"]:
+        weight = mine.get((entry["host"], entry["node"]))
         # The last places of the list may be a tie, and each scheduler shows another host of it.
-        if weight is None and not close(each["weight"], theirs["weighed"][-1]["weight"]):
-            found.append(f"{each} is not in our list")
-        elif weight is not None and not close(weight, each["weight"]):
-            found.append(f"{each} weighs {weight} here")
+        if weight is None and not close(entry["weight"], theirs["weighed"][-1]["weight"]):
+            texts.append(f"{entry} is not in our list")
+        elif weight is not None and not close(weight, entry["weight"]):
+            texts.append(f"{entry} weighs {weight} here")
     if theirs["chosen"] != ours["chosen"]:
         weights = {each["host"]: each["weight"] for each in theirs["weighed"]}
         for one, other in zip(theirs["chosen"], ours["chosen"]):
             if one != other and not (
                 one in weights and other in weights and close(weights[one], weights[other])
             ):
-                found.append(f"chosen {theirs['chosen']} / {ours['chosen']}")
+                texts.append(f"chosen {theirs['chosen']} / {ours['chosen']}")
                 break
-    return found + alternates(theirs, ours)
+    return texts + alternates(theirs, ours)
 
 
 def alternates(theirs, ours):

@@ -31,19 +31,19 @@ def differences(theirs, ours):
         return [f"status {theirs['status']} there, {ours['status']} here: {ours.get('errors')}"]
     if theirs["status"] != 200:
         return []
-    found = []
-    there, here = as_set(theirs), as_set(ours)
-    found += [f"missing {each}" for each in sorted(there - here)] + [
-        f"extra {each}" for each in sorted(here - there)
+    texts = []
+    their_set, our_set = as_set(theirs), as_set(ours)
+    texts += [f"missing {each}" for each in sorted(their_set - our_set)] + [
+        f"extra {each}" for each in sorted(our_set - their_set)
     ]
-    if len(here) != len(ours["allocation_requests"]):
-        found.append("a request came twice")
+    if len(our_set) != len(ours["allocation_requests"]):
+        texts.append("a request came twice")
     summaries = theirs["provider_summaries"], ours["provider_summaries"]
     for name in sorted(set(summaries[0]) | set(summaries[1])):
         one, other = (each.get(name) for each in summaries)
         if one != other:
-            found.append(f"summary of {name}: {one} there, {other} here")
-    return found
+            texts.append(f"summary of {name}: {one} there, {other} here")
+    return texts
 
 
 def lost(asis, ours):
@@ -53,13 +53,13 @@ def lost(asis, ours):
         return None
     if asis["status"] != 200:
         return 0
-    there, here = as_set(asis), as_set(ours)
+    their_set, our_set = as_set(asis), as_set(ours)
     shown = ours["provider_summaries"]
-    if there - here or any(
+    if their_set - our_set or any(
         shown.get(name) != each for name, each in asis["provider_summaries"].items()
     ):
         return None
-    return len(here - there)
+    return len(our_set - their_set)
 
 
 def as_set(one):
@@ -83,16 +83,16 @@ def main():
                         ours = candidates.ask(store, names, mended["query"])
                         refused += ours["status"] == 400
                         empty += ours.get("count") == 0
-                        found = differences(mended, ours)
+                        texts = differences(mended, ours)
                         without = lost(asis, ours)
                         if without is None:
-                            found.append("Placement as it is says something else")
+                            texts.append("Placement as it is says something else")
                         elif without:
                             less, left_out = less + 1, left_out + without
-                        if found:
+                        if texts:
                             wrong += 1
                             print(f"{case['kind']} {case['seed']}: {mended['query']}")
-                            print("\n".join(f"    {each}" for each in found[:5]))
+                            print("\n".join(f"    {each}" for each in texts[:5]))
     print(
         f"{topologies} topologies, {queries} queries ({refused} refused, {empty} without a candidate): {wrong} differ. "
         f"Placement as it is leaves out {left_out} requests of {less} queries."

@@ -21,10 +21,10 @@ import sys
 
 def parts(answer, cores):
     """Return the compared parts of an answer, by name."""
-    why = answer["why"]
+    reason = answer["why"]
     return {
         "fits": answer["fits"],
-        "why": why.split(":")[0] if why else why,
+        "why": reason.split(":")[0] if reason else reason,
         "numa": answer["numa"],
         "placement": answer["placement"],
         "unplaced": answer.get("unplaced"),
@@ -82,15 +82,20 @@ def main():
             pairs = [[json.loads(line) for line in file] for file in (theirs, ours)]
         counts["documents"] += 1
         counts["missing"] += abs(len(pairs[0]) - len(pairs[1]))
-        for there, here in zip(*pairs):
+        for their_answer, our_answer in zip(*pairs):
             counts["answers"] += 1
-            counts["fit"] += there["fits"]
-            found = differences(there, here, cores)
-            counts["different"] += bool(found)
-            counts.update(f"different {name}" for name in found)
-            if found and len(shown) < 20:
+            counts["fit"] += their_answer["fits"]
+            differing = differences(their_answer, our_answer, cores)
+            counts["different"] += bool(differing)
+            counts.update(f"different {name}" for name in differing)
+            if differing and len(shown) < 20:
                 shown.append(
-                    {"document": document_name, "differs": found, "theirs": there, "ours": here}
+                    {
+                        "document": document_name,
+                        "differs": differing,
+                        "theirs": their_answer,
+                        "ours": our_answer,
+                    }
                 )
     print(json.dumps({"counts": dict(sorted(counts.items())), "shown": shown}, indent=1))
     return 1 if counts["different"] or counts["missing"] or not counts["answers"] else 0

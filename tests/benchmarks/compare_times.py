@@ -29,14 +29,14 @@ def main():
             json.loads((folder / f"{case}.{whose}.json").read_text())["queries"][0]
             for whose in ("theirs", "ours")
         )
-        found = differences(theirs, ours)
-        wanted = BARS[case.partition("-")[0]]
+        texts = differences(theirs, ours)
+        bar = BARS[case.partition("-")[0]]
         ratio = theirs["cpu_ms"] / ours["cpu_ms"]
         spent[case] = ours["cpu_ms"]
-        wrong |= bool(found) or ratio < wanted
+        wrong |= bool(texts) or ratio < bar
         print(
             f"{case}: {ours['count']} candidates, Placement {theirs['cpu_ms']:.1f} ms, ours {ours['cpu_ms']:.1f} ms of CPU, "
-            f"{ratio:.1f} times (bar {wanted}){'; the answers differ: ' + found[0] if found else ''}"
+            f"{ratio:.1f} times (bar {bar}){'; the answers differ: ' + texts[0] if texts else ''}"
         )
     if {"perfload-1000", "perfload-10000"} <= set(spent):
         growth = spent["perfload-10000"] / spent["perfload-1000"]

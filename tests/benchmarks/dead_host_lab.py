@@ -91,17 +91,17 @@ def main() -> int:
         subprocess.run([*command, "up", "--hosts", "3"], check=True, stdout=sys.stderr)
         lab = Lab(Layout(folder / "lab"))
         lab.command("install")
-        found = measure(Fleet(lab, folder, f"sqlite:///{folder / 'store'}.db"), options.instances)
+        figures = measure(Fleet(lab, folder, f"sqlite:///{folder / 'store'}.db"), options.instances)
     finally:
         subprocess.run([*command, "down"], check=False, stdout=sys.stderr)
         shutil.rmtree(folder, ignore_errors=True)
-    met = found["first_guest_s"] <= options.limit
+    met = figures["first_guest_s"] <= options.limit
     print(
         json.dumps(
             {
                 **vars(options),
                 "load": load,
-                **{key: round(value, 1) for key, value in found.items()},
+                **{key: round(value, 1) for key, value in figures.items()},
                 "met": met,
             },
             indent=1,

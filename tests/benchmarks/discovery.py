@@ -52,18 +52,18 @@ def node(name, instances):
 
 def inventory(folder, hosts, instances):
     """Write an inventory of hosts that are nodes of the test driver."""
-    found = {}
+    by_name = {}
     for number in range(hosts):
         name = f"kvm{number:04}"
         path = folder / f"{name}.xml"
         path.write_text(node(name, instances))
-        found[name] = {
+        by_name[name] = {
             "ansible_connection": "local",
             "ansible_python_interpreter": sys.executable,
             "drover_uris": [f"test://{path}"],
             "drover_instances_path": str(folder),
         }
-    (folder / "hosts.yml").write_text(json.dumps({"hypervisors": {"hosts": found}}))
+    (folder / "hosts.yml").write_text(json.dumps({"hypervisors": {"hosts": by_name}}))
     (folder / "ping.yml").write_text(json.dumps(PING))
 
 
@@ -113,18 +113,18 @@ def main():
     parser.add_argument("--instances", type=int, default=4)
     parser.add_argument("--forks", type=int, default=10)
     parser.add_argument("--repeat", type=int, default=3)
-    given = parser.parse_args()
+    options = parser.parse_args()
     rows = []
-    for hosts in (int(each) for each in given.hosts.split(",")):
+    for hosts in (int(each) for each in options.hosts.split(",")):
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
-            inventory(folder, hosts, given.instances)
+            inventory(folder, hosts, options.instances)
             # The first run makes the store.
-            cost(folder, "drover.compute.discover", given.forks)
+            cost(folder, "drover.compute.discover", options.forks)
             runs = {"ping": [], "discover": []}
-            for _again in range(given.repeat):
-                runs["ping"].append(cost(folder, "ping.yml", given.forks))
-                runs["discover"].append(cost(folder, "drover.compute.discover", given.forks))
+            for _again in range(options.repeat):
+                runs["ping"].append(cost(folder, "ping.yml", options.forks))
+                runs["discover"].append(cost(folder, "drover.compute.discover", options.forks))
         least = {
             what: [round(min(each), 2) for each in zip(*found)] for what, found in runs.items()
         }
@@ -136,18 +136,18 @@ def main():
         )
     first, last = rows[0], rows[-1]
     more = last["hosts"] - first["hosts"] or 1
-    each = {
+    costs = {
         what: round((last[what]["cpu"] - first[what]["cpu"]) / more, 4)
         for what in ("ping", "discover")
     }
-    each["ratio"] = round(each["discover"] / each["ping"], 2) if each["ping"] else None
+    costs["ratio"] = round(costs["discover"] / costs["ping"], 2) if costs["ping"] else None
     print(
         json.dumps(
             {
-                "instances": given.instances,
-                "forks": given.forks,
+                "instances": options.instances,
+                "forks": options.forks,
                 "runs": rows,
-                "cpu_each_host": each,
+                "cpu_each_host": costs,
             },
             indent=2,
         )

@@ -81,10 +81,13 @@ def one(case, options):
         if not text:
             return {"verdict": "not made"}
         fleet.write_text(text, encoding="utf-8")
-        found = planned(fleet, answer, options, 0)
-        if options.solver_seconds and found["verdict"] == "partial":
-            found = {**planned(fleet, answer, options, options.solver_seconds), "without": found}
-        return found
+        outcome = planned(fleet, answer, options, 0)
+        if options.solver_seconds and outcome["verdict"] == "partial":
+            outcome = {
+                **planned(fleet, answer, options, options.solver_seconds),
+                "without": outcome,
+            }
+        return outcome
 
 
 def planned(fleet, answer, options, solver):
@@ -111,11 +114,11 @@ def planned(fleet, answer, options, solver):
         }
     plan = json.loads(text)
     moved = {move["vm"] for move in plan["moves"]}
-    said = {each["vm"] for each in plan["blocked"] if each["why"]}
+    explained = {each["vm"] for each in plan["blocked"] if each["why"]}
     data = json.loads(fleet.read_text(encoding="utf-8"))
     left = {vm["name"] for vm in data["vms"] if vm["host"] in data["drain"]} - moved
     more = {"cpu_s": plan["cpu_s"], "method": plan["method"], "proven": bool(plan["proof"])}
-    return {**json.loads(judged), **more, "unexplained": len(left - said)}
+    return {**json.loads(judged), **more, "unexplained": len(left - explained)}
 
 
 def summary(key, found):
@@ -166,31 +169,31 @@ def summary(key, found):
 
 def missed(rows):
     """Return sentences about the missed limits, over all sizes of a family and use."""
-    said = []
+    sentences = []
     cells = collections.defaultdict(list)
     for row in rows:
         if row["fleets"]:
             cells[row["family"], row["use"]].append(row)
-    for (family, use), found in cells.items():
+    for (family, use), group_rows in cells.items():
         where = f"{family} {use}"
         for key in ("invalid", "wrong_infeasible", "no_plan", "unexplained"):
-            if any(row[key] for row in found):
-                said.append(f"{where}: {key} {sum(row[key] for row in found)}")
-        slowest = max(row["cpu_s"]["max"] for row in found)
+            if any(row[key] for row in group_rows):
+                sentences.append(f"{where}: {key} {sum(row[key] for row in group_rows)}")
+        slowest = max(row["cpu_s"]["max"] for row in group_rows)
         if slowest > SECONDS[family]:
-            said.append(f"{where}: {slowest} s of CPU, more than {SECONDS[family]}")
-        fleets = sum(row["fleets"] for row in found)
-        drained = sum(row["drained_percent"] * row["fleets"] / 100 for row in found) / fleets
+            sentences.append(f"{where}: {slowest} s of CPU, more than {SECONDS[family]}")
+        fleets = sum(row["fleets"] for row in group_rows)
+        drained = sum(row["drained_percent"] * row["fleets"] / 100 for row in group_rows) / fleets
         if family == "full" and drained:
-            said.append(f"{where}: {drained:.0%} drained, which cannot be")
+            sentences.append(f"{where}: {drained:.0%} drained, which cannot be")
         least = LEAST.get(family, {}).get(use, 1.0)
         if family != "full" and drained < least - 1e-3:
-            said.append(f"{where}: {drained:.0%} drained, less than {least:.0%}")
-        for row in found:
+            sentences.append(f"{where}: {drained:.0%} drained, less than {least:.0%}")
+        for row in group_rows:
             solver = row.get("with_solver")
             if solver and family in ("churn", "spread") and solver["drained"] < solver["fleets"]:
-                said.append(f"{where}, {row['hosts']} hosts: {solver} with the solver")
-    return said
+                sentences.append(f"{where}, {row['hosts']} hosts: {solver} with the solver")
+    return sentences
 
 
 def cases_of(options):
@@ -201,26 +204,27 @@ def cases_of(options):
             for hosts in options.hosts:
                 for mix in ("flavors", "odd"):
                     for seed in range(options.first, options.first + options.seeds):
-                        asked = {
+                        parameters = {
                             "family": family,
                             "hosts": hosts,
                             "post-util": use,
                             "mix": mix,
                             "seed": seed,
                         }
-                        cases.append(((family, use, hosts), asked))
+                        cases.append(((family, use, hosts), parameters))
     if options.large:
         # A hundred instances leave one of a thousand hosts with ordinary load.
-        asked = {
+        parameters = {
             "family": "planted",
             "hosts": 1000,
             "post-util": 0.6,
             "mix": "odd",
             "shape": "large",
         }
-        asked |= {"cpu-ratio": 8, "min-vms": 98, "max-vms": 110}
+        parameters |= {"cpu-ratio": 8, "min-vms": 98, "max-vms": 110}
         cases += [
-            (("large", 0.6, 1000), {**asked, "seed": seed}) for seed in range(1, options.large + 1)
+            (("large", 0.6, 1000), {**parameters, "seed": seed})
+            for seed in range(1, options.large + 1)
         ]
     return cases
 
@@ -257,16 +261,16 @@ def main():
     options = parser.parse_args()
     # One core each: the benchmark measures the planner, not the threads of NumPy.
     os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
-    cases, found = cases_of(options), collections.defaultdict(list)
+    cases, by_case = cases_of(options), collections.defaultdict(list)
     began = time.monotonic()
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for number, ((key, case), each) in enumerate(
+        for number, ((key, case), outcome) in enumerate(
             zip(cases, pool.map(lambda c: one(c[1], options), cases)), 1
         ):
-            found[key].append(each)
-            if each["verdict"] not in ("not made", "drained"):
+            by_case[key].append(outcome)
+            if outcome["verdict"] not in ("not made", "drained"):
                 words = {
-                    name: each.get(name)
+                    name: outcome.get(name)
                     for name in ("verdict", "left", "wall_s", "errors", "error", "method")
                 }
                 print(f"{' '.join(map(str, case.values()))}: {words}", file=sys.stderr, flush=True)
@@ -276,7 +280,7 @@ def main():
                     file=sys.stderr,
                     flush=True,
                 )
-    rows = [summary(key, each) for key, each in found.items()]
+    rows = [summary(key, each) for key, each in by_case.items()]
     wrong = missed(rows)
     print(_text(rows, wrong, began))
     return 1 if wrong else 0

@@ -132,14 +132,14 @@ class Bench:
             file.truncate(8 << 20)
         for guest in self.guests:
             cluster.rbd("import", "--no-progress", os.fspath(disk), guest.name)
-            given = {
+            identity = {
                 "name": guest.name,
                 "uuid": guest.uuid,
                 "memory_mb": guest.memory_mb,
                 "vcpus": 1,
                 "metadata": "",
             }
-            xml = DOMAIN.format(disks=ceph.disk_xml(guest.name), **given)
+            xml = DOMAIN.format(disks=ceph.disk_xml(guest.name), **identity)
             self.fleet.run(
                 "kvm1", f"virsh define /dev/stdin <<'END'\n{xml}\nEND\nvirsh start {guest.name}"
             )
@@ -285,13 +285,20 @@ def main() -> int:
         subprocess.run([*command, "down"], check=False, stdout=sys.stderr)
         shutil.rmtree(folder, ignore_errors=True)
     median = medians(pairs)
-    found = figures(median, "this")
+    own_figures = figures(median, "this")
     ratios = [figures(pair, "this")["ratio"] for pair in pairs]
-    answer = {**vars(options), "pairs": rounded(pairs), "ratios": rounded(ratios), **rounded(found)}
+    answer = {
+        **vars(options),
+        "pairs": rounded(pairs),
+        "ratios": rounded(ratios),
+        **rounded(own_figures),
+    }
     if options.other:
         theirs = figures(median, "other")
         answer["other"] = {"checkout": options.other, **rounded(theirs)}
-        answer["than_other"] = rounded({key: value / theirs[key] for key, value in found.items()})
+        answer["than_other"] = rounded(
+            {key: value / theirs[key] for key, value in own_figures.items()}
+        )
     print(json.dumps(answer, indent=1))
     return 0
 

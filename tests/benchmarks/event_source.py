@@ -45,15 +45,15 @@ DOMAIN = "<domain type='test'><name>{name}</name><uuid>{uuid}</uuid><memory>6553
 
 def make(folder: pathlib.Path, hosts: int, instances: int) -> dict[str, str]:
     """Write the description of each host; return {name: URI}."""
-    found = {}
+    uris = {}
     for number in range(hosts):
         domains = "".join(
             DOMAIN.format(name=f"vm{number}-{each}", uuid=uuid.uuid4()) for each in range(instances)
         )
         path = folder / f"kvm{number:04}.xml"
         path.write_text(NODE.format(domains=domains))
-        found[path.stem] = f"test://{path}"
-    return found
+        uris[path.stem] = f"test://{path}"
+    return uris
 
 
 def resident_mib() -> float:
@@ -112,18 +112,18 @@ def main() -> None:
     parser.add_argument("--hosts", type=int, default=1000)
     parser.add_argument("--instances", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=60)
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        found = asyncio.run(
-            measure(make(pathlib.Path(folder), given.hosts, given.instances), given.seconds)
+        figures = asyncio.run(
+            measure(make(pathlib.Path(folder), options.hosts, options.instances), options.seconds)
         )
-    fits = found["resident_mib"] <= MOST_MIB and found["cpu_percent"] <= MOST_PERCENT
+    fits = figures["resident_mib"] <= MOST_MIB and figures["cpu_percent"] <= MOST_PERCENT
     print(
         json.dumps(
             {
-                "hosts": given.hosts,
-                "instances": given.hosts * given.instances,
-                **found,
+                "hosts": options.hosts,
+                "instances": options.hosts * options.instances,
+                **figures,
                 "fits": fits,
             }
         )

@@ -189,19 +189,19 @@ def _allocations(number, host):
 
 def _aggregates(hosts):
     """Return {name: (metadata, hosts)}; a zone is a separate aggregate."""
-    found = {}
+    by_name = {}
     for host in hosts:
         mine = list(host.get("aggregates") or [])
         if host.get("availability_zone"):
             zone = host["availability_zone"]
             mine.append({"name": f"az-{zone}", "metadata": {"availability_zone": zone}})
-        for each in mine:
-            metadata, names = found.setdefault(each["name"], ({}, []))
+        for aggregate in mine:
+            metadata, names = by_name.setdefault(aggregate["name"], ({}, []))
             metadata.update(
-                {key: str(value) for key, value in (each.get("metadata") or {}).items()}
+                {key: str(value) for key, value in (aggregate.get("metadata") or {}).items()}
             )
             names.append(host["host"])
-    return found
+    return by_name
 
 
 def request(number, asked):
@@ -243,12 +243,12 @@ def request(number, asked):
 def group(asked):
     """Return the server group of a request of the peers' file as read_columns has it; None without
     one."""
-    found = asked.get("group")
-    if not found:
+    server_group = asked.get("group")
+    if not server_group:
         return None
     return {
         "uuid": None,
-        "policy": found["policy"],
-        "max_server_per_host": int((found.get("rules") or {}).get("max_server_per_host", 1)),
-        "members": list(found.get("members") or []),
+        "policy": server_group["policy"],
+        "max_server_per_host": int((server_group.get("rules") or {}).get("max_server_per_host", 1)),
+        "members": list(server_group.get("members") or []),
     }

@@ -56,7 +56,7 @@ def filled(folder, nodes, instances):
                 "disk_gb": 0,
             }
         )
-    given = [
+    node_specs = [
         {
             "host": name,
             "vcpus": cpus,
@@ -69,7 +69,7 @@ def filled(folder, nodes, instances):
         for name, cpus, memory, disk in nodes
     ]
     with store.write() as connection:
-        record.record(connection, node_data.reports(given, "unused", {}), NOW)
+        record.record(connection, node_data.reports(node_specs, "unused", {}), NOW)
     return store
 
 
@@ -79,10 +79,10 @@ def ours(store, size, n_plus_1):
     question = Question(Policy.from_mapping(), flavors=[])
 
     def placed(count):
-        found = simulate(
+        outcome = simulate(
             store, [{"add_instances": {**size, "name": "new", "count": count}}], question
         )
-        return found["placed"], found["after"]["unbearable"]
+        return outcome["placed"], outcome["after"]["unbearable"]
 
     most, unbearable = placed(MANY)
     if not n_plus_1 or not unbearable:
@@ -102,7 +102,7 @@ def theirs(path, size, n_plus_1, seconds):
     long."""
     spec = f"--standard-alloc=1024,{size['memory_mb']},{size['vcpus']}"
     more = () if n_plus_1 else ("--no-capacity-checks",)
-    said = htools.run(
+    output = htools.run(
         "timeout",
         str(seconds),
         "hspace",
@@ -113,7 +113,7 @@ def theirs(path, size, n_plus_1, seconds):
         "--machine-readable",
         *more,
     )
-    values = dict(line.split("=", 1) for line in said.splitlines() if line.startswith("HTS_"))
+    values = dict(line.split("=", 1) for line in output.splitlines() if line.startswith("HTS_"))
     if "HTS_FIN_INST_CNT" not in values:
         return None
     return int(values["HTS_FIN_INST_CNT"]) - int(values["HTS_INI_INST_CNT"])
@@ -141,12 +141,12 @@ def main():
                 store = filled(folder, nodes, instances)
                 for rule, n_plus_1 in (("plain", False), ("n+1", True)):
                     row[rule] = {}
-                    for who, count, given in (
+                    for who, count, arguments in (
                         ("ours", ours, (store, size, n_plus_1)),
                         ("hspace", theirs, (path, size, n_plus_1, options.seconds)),
                     ):
                         began = time.monotonic()
-                        row[rule][who] = count(*given)
+                        row[rule][who] = count(*arguments)
                         row[rule][f"{who}_seconds"] = round(time.monotonic() - began, 1)
             rows.append(row)
     answered = {

@@ -109,7 +109,7 @@ def store(nodes, instances):
         "instance_names": {each[0]: [each[0]] for each in instances},
         "server_groups": {},
     }
-    found = [
+    instance_rows = [
         {
             "uuid": name,
             "name": name,
@@ -121,7 +121,7 @@ def store(nodes, instances):
         | {"vcpus": vcpus, "memory_mb": memory, "disk_gb": 0}
         for name, memory, _disk, vcpus, node in instances
     ]
-    return fleet, found
+    return fleet, instance_rows
 
 
 def run(*command):
@@ -148,11 +148,11 @@ def main():
                 balanced = run("hbal", "--ignore-dynu", "-t", str(data))
                 steps = len(re.findall(r"^\s+\d+\. ", balanced, re.MULTILINE))
                 scores = re.search(r"improved from ([\d.]+) to ([\d.]+)", balanced)
-                fleet, found = store(nodes, instances)
-                plan = plan_rolling(fleet, found, policy)
+                fleet, instance_rows = store(nodes, instances)
+                plan = plan_rolling(fleet, instance_rows, policy)
                 moved = plan_rebalance(
                     fleet,
-                    found,
+                    instance_rows,
                     policy,
                     max_moves=steps,
                     threshold=0.0,

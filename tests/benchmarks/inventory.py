@@ -123,13 +123,13 @@ def main():
     parser.add_argument("--store-url", help="of a store that is there already")
     parser.add_argument("--show", choices=("graph", "list"), default="graph")
     parser.add_argument("--repeat", type=int, default=3)
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        url = given.store_url
+        url = options.store_url
         if not url:
             url = f"sqlite:///{folder}/store.db"
-            fill(url, given.hosts, given.instances)
-        print(json.dumps(measure(folder, url, f"--{given.show}", given.repeat), indent=2))
+            fill(url, options.hosts, options.instances)
+        print(json.dumps(measure(folder, url, f"--{options.show}", options.repeat), indent=2))
 
 
 if __name__ == "__main__":

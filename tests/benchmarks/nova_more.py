@@ -26,15 +26,15 @@ _images = {}
 
 
 def request_spec(request, ctxt):
-    asked = dict(request)
-    where = dict(asked.get("requested_destination") or {})
+    fields = dict(request)
+    where = dict(fields.get("requested_destination") or {})
     cell = where.pop("cell", None)
     if cell:
         where["cell"] = objects.CellMapping(uuid=cell)
-    asked["requested_destination"] = where
-    spec, uuids = _request_spec(asked, ctxt)
+    fields["requested_destination"] = where
+    spec, uuids = _request_spec(fields, ctxt)
     for uuid in uuids:
-        _images[uuid] = (asked.get("image") or {}).get("properties") or {}
+        _images[uuid] = (fields.get("image") or {}).get("properties") or {}
     return spec, uuids
 
 
@@ -52,11 +52,11 @@ class HostManager(nova_sched.PeerHostManager):
 
 
 def fill_metadata(instances):
-    for each in instances:
-        each.system_metadata = {
-            f"image_{key}": str(value) for key, value in _images.get(each.uuid, {}).items()
+    for instance in instances:
+        instance.system_metadata = {
+            f"image_{key}": str(value) for key, value in _images.get(instance.uuid, {}).items()
         }
-        each.image_ref = ""
+        instance.image_ref = ""
 
 
 def main():

@@ -106,7 +106,7 @@ class Request:
 
 def place(hosts, number, request):
     """Return the answer of one host: (printed answer, result of place() or None)."""
-    found = {
+    answer = {
         "fits": False,
         "why": None,
         "numa": request.asked.topology is not None,
@@ -116,12 +116,12 @@ def place(hosts, number, request):
     try:
         placed = hosts.place(request.asked, number)
     except DoesNotFit as problem:
-        return dict(found, why=problem.why), None
+        return dict(answer, why=problem.why), None
     cells = [
         {key: value for key, value in cell.items() if not key.endswith("_policy")}
         for cell in placed["cells"]
     ]
-    return dict(found, fits=True, cells=cells, pci=placed["pci"]), placed
+    return dict(answer, fits=True, cells=cells, pci=placed["pci"]), placed
 
 
 def load(document):
@@ -157,22 +157,22 @@ def answers(document):
         fit = hosts.fits(request.asked) if request.error is None else None
         for row, host in enumerate(document["hosts"]):
             if fit is None:
-                found = {"fits": False, "why": request.error, "numa": None, "cells": [], "pci": []}
+                answer = {"fits": False, "why": request.error, "numa": None, "cells": [], "pci": []}
             else:
-                found, _placed = place(hosts, row, request)
-                assert fit.why(row) == (found["why"] or "") or found["why"] == "pci claim", (
+                answer, _placed = place(hosts, row, request)
+                assert fit.why(row) == (answer["why"] or "") or answer["why"] == "pci claim", (
                     request.name,
                     host["name"],
                 )
-            found = {
+            answer = {
                 "request": request.name,
                 "host": host["name"],
-                **found,
+                **answer,
                 "placement": request.placement(),
             }
             if unplaced[row]:
-                found["unplaced"] = unplaced[row]
-            yield found
+                answer["unplaced"] = unplaced[row]
+            yield answer
 
 
 # --- times ---
@@ -239,7 +239,7 @@ ALIAS = [{"name": "gpu", "vendor_id": "10de", "product_id": "2204", "device_type
 
 def run(hosts, request, batch):
     """Return the seconds of a batch, and the chosen hosts; release their resources."""
-    held = []
+    placements = []
     begin = time.process_time()
     for _number in range(batch):
         fit = hosts.fits(request.asked)
@@ -247,14 +247,14 @@ def run(hosts, request, batch):
         if not len(rows):
             break
         # Choose different places, so that the fit sees hosts of all states.
-        row = int(rows[(len(held) * 7) % len(rows)])
+        row = int(rows[(len(placements) * 7) % len(rows)])
         placed = hosts.place(request.asked, row)
         hosts.consume(row, placed)
-        held.append((row, placed))
+        placements.append((row, placed))
     seconds = time.process_time() - begin
-    for row, placed in held:
+    for row, placed in placements:
         hosts.release(row, placed)
-    return seconds, [hosts.names[row] for row, _placed in held]
+    return seconds, [hosts.names[row] for row, _placed in placements]
 
 
 def times(number_of_hosts, batches, nova, repeat):
@@ -268,7 +268,7 @@ def times(number_of_hosts, batches, nova, repeat):
     theirs = None
     if nova:
         env = {**os.environ, "PYTHONPATH": str(HERE.parent / "peers")}
-        told = subprocess.run(
+        nova_run = subprocess.run(
             [nova, str(HERE / "numa_nova.py")],
             input=json.dumps(document),
             env=env,
@@ -276,32 +276,32 @@ def times(number_of_hosts, batches, nova, repeat):
             text=True,
             check=True,
         )
-        theirs = json.loads(told.stdout)
+        theirs = json.loads(nova_run.stdout)
     begin = time.process_time()
     hosts, _unplaced, aliases = load(document)
     loaded = time.process_time() - begin
-    found = {"hosts": number_of_hosts, "seconds_to_build": round(loaded, 3), "cases": []}
-    for number, each in enumerate(document["requests"]):
-        request = Request(each, number, aliases)
+    figures = {"hosts": number_of_hosts, "seconds_to_build": round(loaded, 3), "cases": []}
+    for number, entry in enumerate(document["requests"]):
+        request = Request(entry, number, aliases)
         for batch in batches:
             measured = [run(hosts, request, batch) for _again in range(repeat)]
             case = {
-                "request": each["name"],
+                "request": entry["name"],
                 "batch": batch,
                 "placed": len(measured[0][1]),
                 "ours_s": round(statistics.median(s for s, _h in measured), 6),
             }
             if theirs is not None:
-                nova_s, chosen = theirs[f"{each['name']}/{batch}"]
+                nova_s, chosen = theirs[f"{entry['name']}/{batch}"]
                 case.update(
                     nova_s=round(nova_s, 3),
                     ratio=round(nova_s / case["ours_s"], 1),
                     same_hosts=chosen == measured[0][1],
                 )
-            found["cases"].append(case)
+            figures["cases"].append(case)
     if theirs is not None:
-        found["least_ratio"] = min(case["ratio"] for case in found["cases"])
-    return found
+        figures["least_ratio"] = min(case["ratio"] for case in figures["cases"])
+    return figures
 
 
 def main():

@@ -30,10 +30,10 @@ def run(document, request, batch):
     limits = [objects.NUMATopologyLimits(**host.limits) for host in hosts]
     seconds, chosen = 0.0, []
     for number in range(batch):
-        wanted = [copy.deepcopy(request.topology) for _host in hosts]
+        topologies = [copy.deepcopy(request.topology) for _host in hosts]
         fitted = []
         begin = time.process_time()
-        for host, pools, limit, topology in zip(hosts, stats, limits, wanted):
+        for host, pools, limit, topology in zip(hosts, stats, limits, topologies):
             fitted.append(
                 hardware.numa_fit_instance_to_host(
                     host.topology,

@@ -26,7 +26,7 @@ def place_of(value, known):
 
 
 def main():
-    found = {
+    record = {
         "comment": f"Answers of Nova {version('nova')}, each choice of cells tried afresh, recorded by tests/benchmarks/numa_record.py.",
         "cells": [],
         "aliases": [],
@@ -35,12 +35,14 @@ def main():
     for case in json.load(sys.stdin):
         document = case["document"]
         hosts = [
-            {**host, "cells": [place_of(cell, found["cells"]) for cell in host["cells"]]}
+            {**host, "cells": [place_of(cell, record["cells"]) for cell in host["cells"]]}
             for host in document["hosts"]
         ]
         more = {key: document[key] for key in ("pack", "device_spec") if document.get(key)}
-        more["alias"] = [place_of(alias, found["aliases"]) for alias in document.get("alias") or ()]
-        found["cases"].append(
+        more["alias"] = [
+            place_of(alias, record["aliases"]) for alias in document.get("alias") or ()
+        ]
+        record["cases"].append(
             {
                 "number": case["number"],
                 "words": f"{case['host']}: {case['request']}",
@@ -49,7 +51,7 @@ def main():
             }
         )
     print(
-        json.dumps(found, sort_keys=True, separators=(",", ":")).replace(
+        json.dumps(record, sort_keys=True, separators=(",", ":")).replace(
             '{"answers"', '\n{"answers"'
         )
     )

@@ -119,16 +119,16 @@ class _Tracker:
 
 
 def _device(number: int, facts: dict[str, Any], taken: list[str]) -> PciDevice:
-    found = PciDevice(**{"parent_addr": None, **facts})
-    found.id, found.extra_info = number, {}
-    found.label = ""
-    found.instance_uuid = INSTANCE if facts["address"] in taken else None
-    found.status = (
+    device = PciDevice(**{"parent_addr": None, **facts})
+    device.id, device.extra_info = number, {}
+    device.label = ""
+    device.instance_uuid = INSTANCE if facts["address"] in taken else None
+    device.status = (
         fields.PciDeviceStatus.ALLOCATED
-        if found.instance_uuid
+        if device.instance_uuid
         else fields.PciDeviceStatus.AVAILABLE
     )
-    return found
+    return device
 
 
 def _answer(
@@ -149,7 +149,7 @@ def _answer(
     providers = {}
     for uuid in tree.get_provider_uuids(NODE)[1:]:
         data = tree.data(uuid)
-        held = {
+        amounts = {
             name: amount
             for each in allocations.values()
             for name, amount in each["allocations"].get(uuid, {}).get("resources", {}).items()
@@ -157,7 +157,7 @@ def _answer(
         providers[data.name] = {
             "inventory": data.inventory,
             "traits": sorted(data.traits),
-            "allocated": held,
+            "allocated": amounts,
         }
     return {"providers": providers}
 

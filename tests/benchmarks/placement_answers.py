@@ -70,11 +70,11 @@ def main():
                 for query in queries
             ]
             undo()
-            for each in mended:
+            for answer in mended:
                 # The last merge is intended: equal whole requests are one.
-                if each and each["status"] == 200:
-                    each["allocation_requests"] = unlike(each["allocation_requests"])
-                    each["count"] = len(each["allocation_requests"])
+                if answer and answer["status"] == 200:
+                    answer["allocation_requests"] = unlike(answer["allocation_requests"])
+                    answer["count"] = len(answer["allocation_requests"])
             json.dump(
                 {
                     "kind": options.kind,

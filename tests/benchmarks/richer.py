@@ -99,10 +99,10 @@ def richer(fleet, requests, rng, single):
             if rng.random() < share
         ]
     names = [host["host"] for host in fleet["hosts"]]
-    for asked in requests:
-        asked["flavor"] = rng.choice(("m1", "m2", "m3"))
-        properties = asked["image"].setdefault("properties", {})
-        asked["image"]["id"] = str(uuid.UUID(int=rng.randrange(1, 5)))
+    for request in requests:
+        request["flavor"] = rng.choice(("m1", "m2", "m3"))
+        properties = request["image"].setdefault("properties", {})
+        request["image"]["id"] = str(uuid.UUID(int=rng.randrange(1, 5)))
         roll = rng.random()
         if roll < 0.1:
             properties["hw_disk_bus"] = rng.choice(("virtio", "ide"))
@@ -114,7 +114,7 @@ def richer(fleet, requests, rng, single):
         elif roll < 0.3:
             properties["img_hv_type"] = rng.choice(("kvm", "qemu"))
         roll = rng.random()
-        specs = asked["extra_specs"]
+        specs = request["extra_specs"]
         if roll < 0.05:
             specs["capabilities:rack"] = rng.choice(("<or> 1 <or> 3", "!= 2", "s> 2", "== 4"))
         elif roll < 0.10:
@@ -125,17 +125,17 @@ def richer(fleet, requests, rng, single):
             specs["capabilities:stats:gpu"] = "yes"
         elif roll < 0.18:
             specs["capabilities:nothing"] = "1"
-        if rng.random() < 0.12 and "query" not in asked["scheduler_hints"]:
-            asked["scheduler_hints"]["query"] = json.dumps(rng.choice(QUERIES))
-        if rng.random() < 0.03 and not asked["force_hosts"]:
-            asked["requested_destination"] = {"host": rng.choice(names)}
+        if rng.random() < 0.12 and "query" not in request["scheduler_hints"]:
+            request["scheduler_hints"]["query"] = json.dumps(rng.choice(QUERIES))
+        if rng.random() < 0.03 and not request["force_hosts"]:
+            request["requested_destination"] = {"host": rng.choice(names)}
         elif rng.random() < 0.1:
-            asked["requested_destination"] = {
+            request["requested_destination"] = {
                 "cell": rng.choice(CELLS),
                 "allow_cross_cell_move": True,
             }
         if single:
-            asked["num_instances"] = 1
+            request["num_instances"] = 1
 
 
 def options(rng, images_count):

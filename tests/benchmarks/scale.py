@@ -145,7 +145,7 @@ def node(number, empty_every):
 
 
 def domains(number, memory, chosen):
-    found, used = [], 0
+    domain_list, used = [], 0
     while used < FULL * memory:
         fitting = {
             name: size
@@ -155,20 +155,20 @@ def domains(number, memory, chosen):
         vcpus, gib, disk, _often = FLAVORS[
             chosen.choices(list(fitting), [size[3] for size in fitting.values()])[0]
         ]
-        found.append(
+        domain_list.append(
             {
-                "uuid": f"00000000-0000-4000-8000-{number:08x}{len(found):04x}",
-                "name": f"app{number}-{len(found)}",
+                "uuid": f"00000000-0000-4000-8000-{number:08x}{len(domain_list):04x}",
+                "name": f"app{number}-{len(domain_list)}",
                 "state": "running",
                 "vcpus": vcpus,
                 "memory_mb": gib * 1024,
                 "disk_gb": disk,
                 # One instance keeps its host from becoming empty.
-                "metadata": {"move": "never"} if number == 0 and not found else {},
+                "metadata": {"move": "never"} if number == 0 and not domain_list else {},
             }
         )
         used += gib
-    return found
+    return domain_list
 
 
 #: Imported before the measured time.
@@ -445,7 +445,7 @@ def run_here(given):
     resource.setrlimit(resource.RLIMIT_AS, (int(given.memory * 2**30),) * 2)
     method = getattr(Commands(given.folder, given.empty_every), METHODS[given.commands])
     began = time.process_time()
-    found = method()
+    figures = method()
     seconds = round(time.process_time() - began, 3)
     # The peak of this program alone: ru_maxrss begins with the value of the parent process.
     memory = next(
@@ -453,7 +453,7 @@ def run_here(given):
         for line in pathlib.Path("/proc/self/status").read_text().splitlines()
         if line.startswith("VmHWM")
     )
-    print(json.dumps({"seconds": seconds, "mb": round(int(memory) / 1024), **found}))
+    print(json.dumps({"seconds": seconds, "mb": round(int(memory) / 1024), **figures}))
 
 
 def best(checkout, folder, given, command):
@@ -512,46 +512,55 @@ def main():
     parser.add_argument("--json", action="store_true", help="JSON, not lines")
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--here", default=str(CHECKOUT), help=argparse.SUPPRESS)
-    given = parser.parse_args()
+    options = parser.parse_args()
     # A checkout's own conftest.py makes the checkout importable as a collection.
-    sys.path.insert(0, given.here)
+    sys.path.insert(0, options.here)
     importlib.import_module("conftest")
-    if given.alone:
-        run_here(given)
+    if options.alone:
+        run_here(options)
         return
-    unknown = sorted(set(given.commands.split(",")) - set(METHODS))
+    unknown = sorted(set(options.commands.split(",")) - set(METHODS))
     if unknown:
         raise SystemExit(f"there is no command {unknown[0]}; there are: {', '.join(METHODS)}")
     with tempfile.TemporaryDirectory() as temporary:
-        folders = [filled(pathlib.Path(given.folder or temporary), given.hosts, given.empty_every)]
-        if given.growth:
+        folders = [
+            filled(pathlib.Path(options.folder or temporary), options.hosts, options.empty_every)
+        ]
+        if options.growth:
             folders.append(
                 filled(
-                    pathlib.Path(given.folder or temporary, "tenth"),
-                    given.hosts // 10,
-                    given.empty_every,
+                    pathlib.Path(options.folder or temporary, "tenth"),
+                    options.hosts // 10,
+                    options.empty_every,
                 )
             )
-        found = {}
-        for command in given.commands.split(","):
-            found[command] = best(given.here, folders[0], given, command)
-            if given.against:
+        by_command = {}
+        for command in options.commands.split(","):
+            by_command[command] = best(options.here, folders[0], options, command)
+            if options.against:
                 compare(
-                    found[command],
+                    by_command[command],
                     "before",
                     "ratio",
-                    best_of(given.against, os.path.join(folders[0], "before"), given, command),
+                    best_of(options.against, os.path.join(folders[0], "before"), options, command),
                 )
-            if given.growth:
+            if options.growth:
                 compare(
-                    found[command], "tenth", "growth", best(given.here, folders[1], given, command)
+                    by_command[command],
+                    "tenth",
+                    "growth",
+                    best(options.here, folders[1], options, command),
                 )
-            if not given.json:
-                print(command, json.dumps(found[command]), flush=True)
-    if given.json:
+            if not options.json:
+                print(command, json.dumps(by_command[command]), flush=True)
+    if options.json:
         print(
             json.dumps(
-                {"hosts": given.hosts, "empty_every": given.empty_every, "commands": found},
+                {
+                    "hosts": options.hosts,
+                    "empty_every": options.empty_every,
+                    "commands": by_command,
+                },
                 indent=2,
             )
         )

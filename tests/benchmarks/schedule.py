@@ -59,13 +59,13 @@ class Runner:
     def _carried(self):
         everything = ColumnQuery()
         with self.store.read() as connection:
-            for number, asked in enumerate(self.requests):
-                specs = scheduling.read_specs(connection, [fleet_file.request(number, asked)])
-                self._want(scheduling.columns_for_specs(specs, self.policy), asked, everything)
+            for number, request in enumerate(self.requests):
+                specs = scheduling.read_specs(connection, [fleet_file.request(number, request)])
+                self._want(scheduling.columns_for_specs(specs, self.policy), request, everything)
             columns = read_columns(connection, time.time(), 0, everything)
-        for number, asked in enumerate(self.requests):
-            if asked.get("group"):
-                columns["server_groups"][f"group{number}"] = fleet_file.group(asked)
+        for number, request in enumerate(self.requests):
+            if request.get("group"):
+                columns["server_groups"][f"group{number}"] = fleet_file.group(request)
         return HostStates(columns)
 
     @staticmethod
@@ -79,20 +79,20 @@ class Runner:
 
     def run(self, number, detail=True):
         """Run one request; return (result without times, milliseconds by name)."""
-        asked = self.requests[number]
+        request = self.requests[number]
         began, cpu = time.perf_counter(), time.process_time()
         if self.carried is not None:
             specs, states = (
-                scheduling.read_specs(None, [fleet_file.request(number, asked)]),
+                scheduling.read_specs(None, [fleet_file.request(number, request)]),
                 self.carried,
             )
         else:
             with self.store.read() as connection:
-                specs = scheduling.read_specs(connection, [fleet_file.request(number, asked)])
-                wanted = self._want(scheduling.columns_for_specs(specs, self.policy), asked)
+                specs = scheduling.read_specs(connection, [fleet_file.request(number, request)])
+                wanted = self._want(scheduling.columns_for_specs(specs, self.policy), request)
                 columns = read_columns(connection, time.time(), 0, wanted)
-            if asked.get("group"):
-                columns["server_groups"][f"group{number}"] = fleet_file.group(asked)
+            if request.get("group"):
+                columns["server_groups"][f"group{number}"] = fleet_file.group(request)
             states = HostStates(columns)
         result = self._ranking(states, specs[0]) if detail else {}
         read, read_cpu = time.perf_counter(), time.process_time()
@@ -123,7 +123,7 @@ class Runner:
         ranking = Ranking(states, spec, self.policy)
         weights = ranking.weights
         order = np.argsort(-weights, kind="stable")[: self.top]
-        found = {
+        shown = {
             "filters": [
                 {"filter": each["name"], "start": each["before"], "end": each["after"]}
                 for each in ranking.stages
@@ -139,8 +139,8 @@ class Runner:
             ],
         }
         if len(weights):
-            found["ties_for_first"] = int(np.count_nonzero(weights == weights.max()))
-        return found
+            shown["ties_for_first"] = int(np.count_nonzero(weights == weights.max()))
+        return shown
 
     def _settle(self, selections):
         """End the builds, so that they do not count as I/O."""

@@ -57,12 +57,12 @@ def ordered(providers):
     for each in providers:
         parent = each.get("parent")
         waiting[by_uuid.get(parent, parent)].append(each)
-    found = []
+    in_order = []
     ready = waiting[None]
     while ready:
-        found += ready
+        in_order += ready
         ready = [child for each in ready for child in waiting[each["name"]]]
-    return found
+    return in_order
 
 
 def _rows(topology):
@@ -81,7 +81,7 @@ def _rows(topology):
     )
     aggregates = _numbers(uuid for each in providers for uuid in each["aggregates"])
     allocations = topology.get("allocations") or ()
-    held = [
+    allocation_rows = [
         {
             "provider_id": ids.get(name) or ids_by_uuid[name],
             "class_id": classes[resource],
@@ -93,7 +93,7 @@ def _rows(topology):
         for resource, amount in resources.items()
     ]
     used = collections.Counter()
-    for row in held:
+    for row in allocation_rows:
         used[row["provider_id"], row["class_id"]] += row["used"]
     return {
         "resource_classes": [{"id": number, "name": name} for name, number in classes.items()],
@@ -145,7 +145,7 @@ def _rows(topology):
             }
             for number, each in enumerate(allocations, 1)
         ],
-        "allocations": held,
+        "allocations": allocation_rows,
     }
 
 

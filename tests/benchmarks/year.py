@@ -142,10 +142,10 @@ class Year:
         return len(plan["moves"]), round(plan["score_after"], 4)
 
     def fill(self):
-        found = totals.read(self.connection, ())
+        rows = totals.read(self.connection, ())
         sums = {
             name: [
-                sum(getattr(each, key) for each in found if each.resource_class == name)
+                sum(getattr(each, key) for each in rows if each.resource_class == name)
                 for key in ("used", "capacity")
             ]
             for name in ("MEMORY_MB", "VCPU")
@@ -220,14 +220,14 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--moves", type=int, default=50)
     parser.add_argument("--plot")
-    given = parser.parse_args()
+    options = parser.parse_args()
     scale.FULL, scale.MOST = FULL, FULL + 0.03
     with tempfile.TemporaryDirectory() as folder:
-        scale.fill(scale.url_in(folder), given.hosts, 0)
+        scale.fill(scale.url_in(folder), options.hosts, 0)
         with simulate.copied(Store.open(scale.url_in(folder))) as (connection, now):
-            year = Year(connection, now, given.seed, given.moves)
+            year = Year(connection, now, options.seed, options.moves)
             rows = []
-            for number in range(1, given.weeks + 1):
+            for number in range(1, options.weeks + 1):
                 rows.append(year.week(number))
                 print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
     memory = next(
@@ -242,7 +242,7 @@ def main():
     print(
         json.dumps(
             {
-                "hosts": given.hosts,
+                "hosts": options.hosts,
                 "weeks": rows,
                 "cpu_seconds": cpu,
                 "mb": round(int(memory) / 1024),
@@ -250,9 +250,9 @@ def main():
             indent=2,
         )
     )
-    if given.plot:
-        pathlib.Path(given.plot).write_text(
-            plot(rows, f"A simulated year of {given.hosts:,} hosts")
+    if options.plot:
+        pathlib.Path(options.plot).write_text(
+            plot(rows, f"A simulated year of {options.hosts:,} hosts")
         )
 
 

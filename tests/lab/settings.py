@@ -24,7 +24,7 @@ SETTINGS = frozenset(READ["discover"].split()) | {
 
 def read_by(playbook: str, words: Sequence[str]) -> list[str]:
     """Return the words of a command line without the settings that the playbook does not read."""
-    left = SETTINGS - set(READ.get(playbook, " ".join(SETTINGS)).split())
+    unread_names = SETTINGS - set(READ.get(playbook, " ".join(SETTINGS)).split())
     kept: list[str] = []
     for word in words:
         if kept and kept[-1] == "-e" and word.startswith("{"):
@@ -33,11 +33,15 @@ def read_by(playbook: str, words: Sequence[str]) -> list[str]:
                     {
                         name: value
                         for name, value in json.loads(word).items()
-                        if name.removeprefix(PREFIX) not in left
+                        if name.removeprefix(PREFIX) not in unread_names
                     }
                 )
             )
-        elif kept and kept[-1] == "-e" and word.partition("=")[0].removeprefix(PREFIX) in left:
+        elif (
+            kept
+            and kept[-1] == "-e"
+            and word.partition("=")[0].removeprefix(PREFIX) in unread_names
+        ):
             kept.pop()
         else:
             kept.append(word)

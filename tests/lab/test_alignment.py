@@ -69,11 +69,11 @@ def test_a_definition_that_changes(fleet):
         ("--diff",),
         ("--check", "-e", "drover_apply_changes=true"),
     ):
-        said = " ".join(fleet.place(file, *options).stdout.split())
-        assert all(re.search(rf"{key} .*?, the definition says", said) for key in KEYS), said
-        assert "watchdog none, the definition says i6300esb reset" in said
+        output = " ".join(fleet.place(file, *options).stdout.split())
+        assert all(re.search(rf"{key} .*?, the definition says", output) for key in KEYS), output
+        assert "watchdog none, the definition says i6300esb reset" in output
         assert fleet.run("kvm1", "virsh dumpxml web") == xml
-    assert fleet.dump() == before and "web: would change" in said
+    assert fleet.dump() == before and "web: would change" in output
 
     # On request they are changed; the rest is still named. No program in this guest listens to its
     # power button.
@@ -120,12 +120,12 @@ def test_a_definition_that_changes(fleet):
         and "gone" in fleet.where()
         and changed(done) == 0
     )
-    asked = ("-e", "drover_remove_absent=true", *force)
-    fleet.place(file, *asked, "--check")
+    arguments = ("-e", "drover_remove_absent=true", *force)
+    fleet.place(file, *arguments, "--check")
     assert "gone" in fleet.where()
-    assert changed(fleet.place(file, *asked)) > 0
+    assert changed(fleet.place(file, *arguments)) > 0
     assert "gone" not in fleet.where() and not [
         path for path in fleet.files(SHARED) if "gone-" in path
     ]
-    assert changed(fleet.place(file, *asked)) == 0
+    assert changed(fleet.place(file, *arguments)) == 0
     fleet.settled()

@@ -74,12 +74,14 @@ class Night(Losing):
 
     def place(self, *names, host=None, check=True, **more):
         """Build instances with volumes that provably belong to them."""
-        wanted = [
+        definitions = [
             {"name": name, "memory_mb": 64, "disks": [{"size_gb": 1}], **more} for name in names
         ]
         if host:
-            wanted = [{**each, "requested_destination": {"host": host}} for each in wanted]
-        return self.play("place", check=check, drover_instance_definitions=wanted)
+            definitions = [
+                {**each, "requested_destination": {"host": host}} for each in definitions
+            ]
+        return self.play("place", check=check, drover_instance_definitions=definitions)
 
     def bootable(self, host, name):
         """Give a placed guest an operating system that obeys the power button."""
@@ -116,10 +118,10 @@ class Night(Losing):
 
 @pytest.fixture
 def night(fleet, request):
-    found = Night(fleet)
-    found.note(f"\n################ {request.node.name}")
-    found.play("discover", check=True)
-    return found
+    night_run = Night(fleet)
+    night_run.note(f"\n################ {request.node.name}")
+    night_run.play("discover", check=True)
+    return night_run
 
 
 # The store is lost, and hosts were disabled
@@ -135,13 +137,13 @@ def test_what_was_disabled_is_not_known_any_more(night, how):
     before = night.seen()
     night.lost(how)
     assert night.place("early", check=False)[0]
-    told = night.play("discover", check=True)[1]
+    output = night.play("discover", check=True)[1]
     assert (
         "The store is new, and there are instances already"
         if how == "new"
         else "The store was brought back from a backup"
-    ) in told, told
-    assert "drover.compute.host_disable" in told
+    ) in output, output
+    assert "drover.compute.host_disable" in output
     # Only once.
     again = night.play("discover", check=True)[1]
     assert "The store is new" not in again and "The store was brought back" not in again, again
@@ -461,15 +463,15 @@ def test_a_drain_and_another_operator(night, other, pause):
     night.play("discover", check=True)
     before, disks = night.seen(), night.disks()
     name, more = OTHERS[other]
-    given = {"drover_instance": "web1", "drover_instance_timeout": 30, **more}
+    variables = {"drover_instance": "web1", "drover_instance_timeout": 30, **more}
     if name == "instance_migrate":
-        del given["drover_instance_timeout"]
+        del variables["drover_instance_timeout"]
     run = night.begin("drain", drover_host="kvm1")
     time.sleep(pause)
-    beside = night.begin(name, **given)
+    beside = night.begin(name, **variables)
     beside.finish()
     run.finish()
-    drained, (code, text) = night.ended(run, "drain"), night.ended(beside, name, given)
+    drained, (code, text) = night.ended(run, "drain"), night.ended(beside, name, variables)
     where = night.seen()
     gone = {"web1"} if other == "delete" and not code else set()
     assert set(where) == set(before) - gone, (where, text)

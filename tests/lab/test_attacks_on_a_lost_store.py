@@ -48,31 +48,31 @@ class Lost(Losing, OnCeph):
         come from a program."""
         done = self.playbook(name, check=check, **variables)
         text = said(done)
-        told = [
+        lines = [
             line
             for line in (done.stdout + done.stderr).splitlines()
             if line.startswith(("[ERROR]", "[WARN")) or re.search(r"^[^ :]+: [^{]*$|->", line)
         ]
-        told = [
+        lines = [
             line
-            for line in told
+            for line in lines
             if not re.match(r"(ok|changed|skipping|included|Origin|localhost|kvm\d *:)", line)
         ]
         self.note(
             f"### {name} {variables} -> {done.returncode}\n"
-            + "\n".join(line[:700] for line in told)
+            + "\n".join(line[:700] for line in lines)
         )
         assert not any(word in text for word in BAD), text
         return done.returncode, text
 
     def world(self):
         """Return the domains of the hosts and the images of the storage."""
-        found = self.fleet.look()
+        by_host = self.fleet.look()
         return {
             host: sorted(
                 (each["name"], each["uuid"], each["state"], str(each["disks"])) for each in domains
             )
-            for host, domains in found.items()
+            for host, domains in by_host.items()
         }, self.images()
 
     def copy(self, name, source, *hosts, start=None, undefine=False):
@@ -92,26 +92,26 @@ class Lost(Losing, OnCeph):
 @pytest.fixture
 def lost(cluster, fleet):
     ceph.up(fleet.lab.layout)
-    found = Lost(fleet)
-    found.playbook("discover")
-    yield found
-    if found.cut:
+    lost_store = Lost(fleet)
+    lost_store.playbook("discover")
+    yield lost_store
+    if lost_store.cut:
         fleet.lab.command("kill", "kvm1", check=False)
     for host in fleet.hosts:
         fleet.lab.command("start", host)
-    found.cluster.ceph("osd", "blocklist", "clear")
+    lost_store.cluster.ceph("osd", "blocklist", "clear")
     fleet.everywhere(
         "for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each; done; true"
     )
-    for image in found.images():
-        found.cluster.rbd("snap", "purge", image)
+    for image in lost_store.images():
+        lost_store.cluster.rbd("snap", "purge", image)
         # Ceph takes half a minute to notice the death of a client.
-        beside.until("the image can be removed", lambda name=image: removed(found, name), 90)
+        beside.until("the image can be removed", lambda name=image: removed(lost_store, name), 90)
 
 
 def place(lost, *names, host="kvm1", check=True, disks=({"size_gb": 1, "pool": "ceph"},), **more):
     """Build instances with volumes that provably belong to them."""
-    wanted = [
+    definitions = [
         {
             "name": name,
             "memory_mb": 64,
@@ -121,7 +121,7 @@ def place(lost, *names, host="kvm1", check=True, disks=({"size_gb": 1, "pool": "
         }
         for name in names
     ]
-    return lost.fleet.place(wanted, check=check, **VARIABLES)
+    return lost.fleet.place(definitions, check=check, **VARIABLES)
 
 
 #: Commands that a person may try: they start the instance, need its disk alone, or remove the disk:
@@ -272,16 +272,16 @@ def test_an_open_resize_of_the_export_that_was_ended_since(lost):
     fleet = lost.fleet
     fleet.make("kvm1", Domain("web", boots=True))
     lost.play("discover", check=True)
-    given = {"drover_instance": "web", "drover_instance_timeout": 30}
+    variables = {"drover_instance": "web", "drover_instance_timeout": 30}
     lost.play(
-        "instance_resize", check=True, drover_memory_mb=96, drover_destination="kvm2", **given
+        "instance_resize", check=True, drover_memory_mb=96, drover_destination="kvm2", **variables
     )
     lost.store("exported")
-    lost.play("instance_resize", check=True, drover_resize="confirm", **given)
+    lost.play("instance_resize", check=True, drover_resize="confirm", **variables)
     lost.play("instance_migrate", check=True, drover_instance="web", drover_destination="kvm3")
     before = lost.world()
     lost.store("imported")
-    held = fleet.booked()
+    bookings = fleet.booked()
     texts = {}
     with hanging(fleet, "kvm3"):
         for act, more in (
@@ -295,15 +295,15 @@ def test_an_open_resize_of_the_export_that_was_ended_since(lost):
             ("instance_start", {}),
         ):
             texts[act, str(more), len(texts)] = lost.play(
-                act, **({**given, **more} if act != "discover" else {})
+                act, **({**variables, **more} if act != "discover" else {})
             )
             lost.note(f"holds {fleet.booked()}")
-            if fleet.booked() != held:
+            if fleet.booked() != bookings:
                 lost.note("!!! booked")
     after = lost.world()
     assert after == before, (before, after)
-    assert fleet.booked() == held and fleet.query("SELECT name FROM instances") == [("web",)], (
-        held,
+    assert fleet.booked() == bookings and fleet.query("SELECT name FROM instances") == [("web",)], (
+        bookings,
         fleet.booked(),
         texts,
     )
@@ -314,7 +314,7 @@ def test_an_open_resize_of_the_export_that_was_ended_since(lost):
         ("instance_resize", {"drover_resize": "revert"}),
         ("discover", {}),
     ):
-        lost.play(act, **({**given, **more} if act != "discover" else {}))
+        lost.play(act, **({**variables, **more} if act != "discover" else {}))
         lost.note(f"holds {fleet.booked()} {fleet.where()}")
     assert lost.world() == before
 
@@ -326,7 +326,7 @@ def test_a_resize_and_an_older_export(lost, ended):
     fleet = lost.fleet
     fleet.make("kvm1", Domain("web", boots=True))
     lost.play("discover", check=True)
-    given = {"drover_instance": "web", "drover_instance_timeout": 30}
+    variables = {"drover_instance": "web", "drover_instance_timeout": 30}
     if ended == "open":
         lost.store("exported")
     lost.play(
@@ -335,11 +335,11 @@ def test_a_resize_and_an_older_export(lost, ended):
         drover_memory_mb=96,
         drover_disk_gb=2,
         drover_destination="kvm2",
-        **given,
+        **variables,
     )
     if ended == "revert":
         lost.store("exported")
-        lost.play("instance_resize", check=True, drover_resize="revert", **given)
+        lost.play("instance_resize", check=True, drover_resize="revert", **variables)
     before = lost.world()
     lost.store("imported")
     for act, more in (
@@ -350,7 +350,7 @@ def test_a_resize_and_an_older_export(lost, ended):
         ("instance_resize", {"drover_resize": "confirm"}),
         ("instance_resize", {"drover_resize": "revert"}),
     ):
-        lost.play(act, **({**given, **more} if act != "discover" else {}))
+        lost.play(act, **({**variables, **more} if act != "discover" else {}))
         lost.note(f"holds {fleet.booked()} {fleet.where()}")
         assert lost.world() == before
     lost.play("discover", check=True)
@@ -366,7 +366,7 @@ def test_a_guest_moved_by_hand_after_the_export(lost):
     lost.copy("web", "kvm1", "kvm2", start="kvm2", undefine=True)
     before = lost.world()
     lost.store("imported")
-    held = fleet.booked()
+    bookings = fleet.booked()
     fleet.playbook("discover", "-e", json.dumps(VARIABLES), "--limit", "kvm1,localhost")
     texts = {}
     for act, more in (*ACTS, KEPT):
@@ -376,8 +376,8 @@ def test_a_guest_moved_by_hand_after_the_export(lost):
     lost.note(said(done)[-1500:])
     done = lost.play("drain", drover_host="kvm1", drover_unmovable="skip")
     assert lost.world() == before, texts
-    assert fleet.booked() == held and fleet.query("SELECT name FROM instances") == [("web",)], (
-        held,
+    assert fleet.booked() == bookings and fleet.query("SELECT name FROM instances") == [("web",)], (
+        bookings,
         fleet.booked(),
         texts,
     )
@@ -414,16 +414,16 @@ def test_a_fenced_host_comes_back_after_the_store_was_lost(lost, how):
         "discover", "-e", json.dumps(VARIABLES), "--limit", "kvm1,localhost", check=False
     )
     lost.play("evacuate", check=True, drover_host="kvm1", **fence)
-    there = {name: host for name, (host, dummy) in fleet.where(["kvm2", "kvm3"]).items()}
-    fleet.run(there["off"], "virsh destroy off; true")
-    Inside(fleet, there["web"]).write("web", 4)
+    hosts_by_name = {name: host for name, (host, dummy) in fleet.where(["kvm2", "kvm3"]).items()}
+    fleet.run(hosts_by_name["off"], "virsh destroy off; true")
+    Inside(fleet, hosts_by_name["web"]).write("web", 4)
 
     def safe():
         assert content(lost, image) == b"\4" * 65536
         found = fleet.look(["kvm2", "kvm3"])
         assert sorted(
             (each["name"], host) for host, domains in found.items() for each in domains
-        ) == sorted(there.items())
+        ) == sorted(hosts_by_name.items())
         assert len(lost.images()) == 2
 
     lost.lost(how)

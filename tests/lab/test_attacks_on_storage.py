@@ -250,40 +250,43 @@ def one_copy(fleets, *texts, pid):
     sentences(*texts)
     running, defined = disks(fleet)
     assert running == defined
-    found = {"web": defined["vda"], "db": disks(fleet, name="db")[1]["vda"]}
-    for name, path in found.items():
+    paths = {"web": defined["vda"], "db": disks(fleet, name="db")[1]["vda"]}
+    for name, path in paths.items():
         assert path.endswith(f"/{name}-0.qcow2") and intact(fleet, path.rpartition("/")[0], name), (
             path
         )
         assert "No errors" in fleet.run("kvm1", f"qemu-img check -U {path}")
-    left = set(
+    leftovers = set(
         fleet.run("kvm1", f"find {SHARED} {LOCAL} {FAST} -maxdepth 1 -type f").split()
-    ) - set(found.values())
-    assert [path for path in left if not any(path in text for text in texts)] == [], texts
+    ) - set(paths.values())
+    assert [path for path in leftovers if not any(path in text for text in texts)] == [], texts
     assert not copying(fleet) and "disk_move" not in fleet.run(
         "kvm1", "virsh dumpxml --inactive web; virsh dumpxml --inactive db"
     )
-    held = []
-    for each in fleets:
-        discover(each, **VARIABLES)
-        assert each.query("SELECT name FROM leases") == []
+    provider_lists = []
+    for one_fleet in fleets:
+        discover(one_fleet, **VARIABLES)
+        assert one_fleet.query("SELECT name FROM leases") == []
         assert (
-            each.query(
+            one_fleet.query(
                 "SELECT name, task_state FROM instances WHERE order_uuid IS NOT NULL OR task_state IS NOT NULL"
             )
             == []
         )
-        each.settled()
-        held.append(
-            {name: sorted(key for key in holdings(each)[name] if "pool" in key) for name in names}
+        one_fleet.settled()
+        provider_lists.append(
+            {
+                name: sorted(key for key in holdings(one_fleet)[name] if "pool" in key)
+                for name in names
+            }
         )
-    assert all(each == held[0] for each in held), held
-    for name, path in found.items():
+    assert all(each == provider_lists[0] for each in provider_lists), provider_lists
+    for name, path in paths.items():
         provider = {FAST: "kvm1_pool_fast", LOCAL: "kvm1_pool_default", SHARED: "pool/shared"}[
             path.rpartition("/")[0]
         ]
-        assert held[0][name] == [provider], held
-    return found
+        assert provider_lists[0][name] == [provider], provider_lists
+    return paths
 
 
 def begun(fleet, name):
@@ -447,10 +450,10 @@ def test_two_disks_of_which_one_has_room(small):
     ) == sorted(paths.values()), paths
     discover(fleet, **WITH_SMALL)
     fleet.settled()
-    held = {
+    providers_by_name = {
         name: [key for key in found if "pool" in key] for name, found in holdings(fleet).items()
     }
-    assert held == {
+    assert providers_by_name == {
         name: ["kvm1_pool_fast" if path.startswith(FAST) else "kvm1_pool_small"]
         for name, path in paths.items()
     }

@@ -30,14 +30,14 @@ FAIL = (
 def drain(fleet, tmp_path, tasks, run=None, **variables):
     file = tmp_path / "before.yml"
     file.write_text(tasks)
-    given = {
+    extra_vars = {
         "drover_host": "kvm1",
         "drover_before_drain": str(file),
         "drover_backup_folder": FOLDER,
         **SHARED_POOL,
         **variables,
     }
-    return (run or fleet.playbook)("drain", "-e", json.dumps(given))
+    return (run or fleet.playbook)("drain", "-e", json.dumps(extra_vars))
 
 
 def copies(fleet):
@@ -63,19 +63,19 @@ def test_the_disks_are_copied_and_then_the_guests_are_moved(fleet, tmp_path):
         r"web on kvm1: vda was copied to \S+\.qcow2", text
     )
     assert fleet.where()["web"][0] != "kvm1" and fleet.where()["off"][0] != "kvm1"
-    found = copies(fleet)
-    assert [re.sub(r"\d{8}T\d{6}Z", "T", each) for each in found] == [
+    file_names = copies(fleet)
+    assert [re.sub(r"\d{8}T\d{6}Z", "T", each) for each in file_names] == [
         f"{web.uuid}-vda-T.qcow2",
         f"{web.uuid}-vdb-T.qcow2",
     ]
-    assert has(fleet, f"{FOLDER}/{found[0]}", p0=1, p1=2) and has(
-        fleet, f"{FOLDER}/{found[1]}", p0=3
+    assert has(fleet, f"{FOLDER}/{file_names[0]}", p0=1, p1=2) and has(
+        fleet, f"{FOLDER}/{file_names[1]}", p0=3
     )
-    assert "backing file" not in fleet.run("kvm1", f"qemu-img info {FOLDER}/{found[0]}")
+    assert "backing file" not in fleet.run("kvm1", f"qemu-img info {FOLDER}/{file_names[0]}")
     # The guest wrote nothing: its disks are unchanged.
     host = fleet.where()["web"][0]
     shown = fleet.run(host, "virsh domblklist web --details")
-    for target, name in zip(("vda", "vdb"), found):
+    for target, name in zip(("vda", "vdb"), file_names):
         path = re.search(rf"disk +{target} +(\S+)", shown).group(1)
         assert "identical" in fleet.run(host, f"qemu-img compare -U {path} {FOLDER}/{name}")
 
@@ -182,10 +182,13 @@ class Incremental:
     def is_since(self, answer, before):
         """Check that each copy needs the one before, and has little data."""
         self.needs(answer, before)
-        for each in answer["copies"]:
-            info = json.loads(self.fleet.run("kvm1", f"qemu-img info --output json {each['path']}"))
+        for disk_copy in answer["copies"]:
+            info = json.loads(
+                self.fleet.run("kvm1", f"qemu-img info --output json {disk_copy['path']}")
+            )
             assert (
-                info["full-backing-filename"] == each["since"] and info["actual-size"] < 1 << 20
+                info["full-backing-filename"] == disk_copy["since"]
+                and info["actual-size"] < 1 << 20
             ), info
 
 

@@ -109,13 +109,13 @@ class OnLvm:
         self.fleet.run(host, "\n".join(lines))
 
     def uuid(self, name="db"):
-        (found,) = {
+        (uuid,) = {
             each["uuid"]
             for domains in self.fleet.look().values()
             for each in domains
             if each["name"] == name
         }
-        return found
+        return uuid
 
 
 @pytest.fixture(scope="module")
@@ -172,20 +172,22 @@ def test_the_whole_life_of_an_instance_with_logical_volumes(on_lvm):
     on_lvm.write(host, f"{uuid}-vdb", "K", 1500, 8)
     before = {name: on_lvm.digest(host, name) for name in own}
     done = on_lvm.playbook("drain", drover_host=host)
-    there, state = fleet.settled()["db"]
-    assert there != host and state == "running", said(done)
-    assert on_lvm.volumes(there) == {"somebodys": 1, **own} and on_lvm.volumes(host) == {
+    destination, state = fleet.settled()["db"]
+    assert destination != host and state == "running", said(done)
+    assert on_lvm.volumes(destination) == {"somebodys": 1, **own} and on_lvm.volumes(host) == {
         "somebodys": 1
     }
-    assert {name: on_lvm.digest(there, name) for name in own} == before
-    assert holdings(fleet)["db"][f"{there}_pool_vms"] == {CLASS: 3} and on_lvm.counted(host) == 0
+    assert {name: on_lvm.digest(destination, name) for name in own} == before
+    assert (
+        holdings(fleet)["db"][f"{destination}_pool_vms"] == {CLASS: 3} and on_lvm.counted(host) == 0
+    )
 
     on_lvm.playbook("undrain", drover_host=host)
-    fleet.run(there, "virsh destroy db")
+    fleet.run(destination, "virsh destroy db")
     on_lvm.playbook("discover")
     done = on_lvm.playbook("instance_migrate", drover_instance="db", drover_destination=host)
     assert fleet.settled()["db"] == (host, "shutoff"), said(done)
-    assert on_lvm.volumes(host) == {"somebodys": 1, **own} and on_lvm.volumes(there) == {
+    assert on_lvm.volumes(host) == {"somebodys": 1, **own} and on_lvm.volumes(destination) == {
         "somebodys": 1
     }
     assert {name: on_lvm.digest(host, name) for name in own} == before
@@ -204,16 +206,16 @@ def test_a_volume_that_is_not_named_for_its_instance_is_copied_and_stays(on_lvm)
     before = on_lvm.digest("kvm1", "web-root")
     discover(fleet, **VARIABLES)
     done = on_lvm.playbook("drain", drover_host="kvm1")
-    there, state = fleet.settled()["web"]
-    assert there != "kvm1" and state == "running"
-    assert on_lvm.volumes(there) == on_lvm.volumes("kvm1") == {"web-root": 1}
+    destination, state = fleet.settled()["web"]
+    assert destination != "kvm1" and state == "running"
+    assert on_lvm.volumes(destination) == on_lvm.volumes("kvm1") == {"web-root": 1}
     assert "/dev/vms/web-root" in said(
         done
     ) and "its name does not say that it is this instance's" in said(done), said(done)
-    assert on_lvm.digest(there, "web-root") == before
+    assert on_lvm.digest(destination, "web-root") == before
     done = on_lvm.playbook("instance_delete", drover_instance="web", drover_instance_force=True)
-    assert on_lvm.volumes(there) == {"web-root": 1} and "/dev/vms/web-root" in said(done), said(
-        done
+    assert on_lvm.volumes(destination) == {"web-root": 1} and "/dev/vms/web-root" in said(done), (
+        said(done)
     )
 
 
@@ -349,11 +351,11 @@ def test_a_disk_moves_into_lvm_and_out_of_it(on_lvm):
         "running",
     )
     assert changed(move("vms")) == 0
-    found = fleet.run(
+    byte_count = fleet.run(
         "kvm1",
         f"dd if=/dev/vms/{volume} bs=1M skip=1 count=15 iflag=direct 2>/dev/null | tr -d Z | wc -c",
     )
-    assert found.strip() == "0"
+    assert byte_count.strip() == "0"
     rest = f"dd if=/dev/vms/{volume} bs=1M skip=16 iflag=direct 2>/dev/null | tr -d '\\0' | wc -c"
     assert fleet.run("kvm1", rest).strip() == "0"
 
@@ -382,17 +384,17 @@ def test_a_run_that_is_killed_while_it_copies_into_lvm(on_lvm):
     guest = Domain("web", boots=True, size="64M", written_mb=16)
     fleet.make("kvm1", guest)
     discover(fleet, **VARIABLES)
-    given = {"drover_instance": "web", "drover_disk": "vda", "drover_pool": "vms"}
+    variables = {"drover_instance": "web", "drover_disk": "vda", "drover_pool": "vms"}
     run = fleet.start(
         "instance_disk_move",
         "-e",
-        json.dumps({**VARIABLES, **given, "drover_migration": {"bandwidth_mib": 2}}),
+        json.dumps({**VARIABLES, **variables, "drover_migration": {"bandwidth_mib": 2}}),
     )
     eventually(lambda: "job='copy'" in fleet.run("kvm1", "virsh dumpxml web"), 60)
     run.kill()
     assert list(on_lvm.volumes("kvm1")) == [f"{guest.uuid}-vda"]
-    done = on_lvm.playbook("instance_disk_move", **given, drover_abort=True)
+    done = on_lvm.playbook("instance_disk_move", **variables, drover_abort=True)
     assert on_lvm.volumes("kvm1") == {} and fleet.files(SHARED) == ["web-0.qcow2"], said(done)
-    on_lvm.playbook("instance_disk_move", **given)
+    on_lvm.playbook("instance_disk_move", **variables)
     assert list(on_lvm.volumes("kvm1")) == [f"{guest.uuid}-vda"] and fleet.files(SHARED) == []
     fleet.settled()

@@ -130,14 +130,14 @@ def cluster(own_lab):
 def on_ceph(cluster, fleet):
     # A host that was off has its secret and its pool again.
     ceph.up(fleet.lab.layout)
-    found = OnCeph(fleet)
-    yield found
+    storage = OnCeph(fleet)
+    yield storage
     for host in fleet.hosts:
         fleet.lab.command("start", host)
     fleet.everywhere(
         "for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each; done; true"
     )
-    found.clean()
+    storage.clean()
     fleet.run("kvm1", f"rm -rf {SHARED}/_base")
 
 
@@ -622,33 +622,35 @@ def test_a_kill_while_the_image_is_filled(on_ceph):
     on_ceph.playbook("discover")
     images = an_image(fleet, "1500M")
     uuid = Domain("db").uuid
-    wanted = {"uuid": uuid, "requested_destination": {"host": "kvm2"}}
+    definition = {"uuid": uuid, "requested_destination": {"host": "kvm2"}}
     path = fleet.folder / "fleet.yml"
     disk = {"size_gb": 3, "pool": "ceph", "image": "debian-12"}
     path.write_text(
         json.dumps(
             {
                 "images": images,
-                "instances": [{"name": "db", "memory_mb": 64, "disks": [disk], **wanted}],
+                "instances": [{"name": "db", "memory_mb": 64, "disks": [disk], **definition}],
             }
         )
     )
     run = fleet.start("place", "-e", json.dumps({**VARIABLES, "drover_definitions": str(path)}))
     eventually(lambda: any(size == 2 for size in on_ceph.images().values()), 120)
-    (left,) = on_ceph.images()
+    (incomplete_image,) = on_ceph.images()
     fleet.lab.command("kill", "kvm2")
     run.finish()
-    assert "drover-whole" not in on_ceph.cluster.rbd("snap", "ls", left), (
+    assert "drover-whole" not in on_ceph.cluster.rbd("snap", "ls", incomplete_image), (
         "it was filled too soon for this test"
     )
     fleet.lab.command("start", "kvm2")
     ceph.up(fleet.lab.layout)
     # Ceph counts the dead client as a client for a while.
-    eventually(lambda: "watcher=" not in on_ceph.cluster.rbd("status", left), 60)
-    done = place_from(on_ceph, images, "db", **wanted)
+    eventually(lambda: "watcher=" not in on_ceph.cluster.rbd("status", incomplete_image), 60)
+    done = place_from(on_ceph, images, "db", **definition)
     assert fleet.settled()["db"][1] == "running", said(done)
     (image,) = set(on_ceph.images()) - {f"{uuid}-vda"}
-    assert image != left and on_ceph.parent(f"{uuid}-vda") == (image, "drover-whole"), said(done)
+    assert image != incomplete_image and on_ceph.parent(f"{uuid}-vda") == (image, "drover-whole"), (
+        said(done)
+    )
     assert on_ceph.content(f"{uuid}-vda", 2**20 + 8)[-8:] == b"Z" * 8
 
 
@@ -811,13 +813,13 @@ def test_a_run_that_is_killed_while_it_copies_into_ceph(on_ceph, then):
     _guest, image = a_guest(fleet)
     old = f"{SHARED}/web-0.qcow2"
     on_ceph.playbook("discover")
-    given = {
+    variables = {
         "drover_instance": "web",
         "drover_disk": "vda",
         "drover_pool": "ceph",
         "drover_migration": {"bandwidth_mib": 2},
     }
-    run = fleet.start("instance_disk_move", "-e", json.dumps({**VARIABLES, **given}))
+    run = fleet.start("instance_disk_move", "-e", json.dumps({**VARIABLES, **variables}))
     eventually(lambda: "job='copy'" in fleet.run("kvm1", "virsh dumpxml web"), 60)
     run.kill()
     assert list(on_ceph.images()) == [image]

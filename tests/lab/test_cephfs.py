@@ -110,9 +110,9 @@ def test_the_whole_life_of_an_instance(on_files):
     on_files.playbook("instance_migrate", drover_instance="db", drover_destination=first)
     assert fleet.settled()["db"] == (first, "running")
     done = on_files.playbook("drain", drover_host=first)
-    there, state = fleet.settled()["db"]
+    destination, state = fleet.settled()["db"]
     assert (
-        there != first
+        destination != first
         and state == "running"
         and on_files.files() == before
         and on_files.elsewhere() == elsewhere
@@ -123,15 +123,15 @@ def test_the_whole_life_of_an_instance(on_files):
     ), moves
     on_files.playbook("undrain", drover_host=first)
 
-    on_files.die(there)
-    done = on_files.evacuate(there)
-    assert fleet.where([each for each in fleet.hosts if each != there])["db"][1] == "running", said(
-        done
-    )
-    fleet.lab.command("start", there)
+    on_files.die(destination)
+    done = on_files.evacuate(destination)
+    assert (
+        fleet.where([each for each in fleet.hosts if each != destination])["db"][1] == "running"
+    ), said(done)
+    fleet.lab.command("start", destination)
     cephfs.up(fleet.lab.layout)
     assert on_files.files() == before and on_files.elsewhere() == elsewhere
-    fleet.run(there, "virsh undefine db 2>/dev/null; true")
+    fleet.run(destination, "virsh undefine db 2>/dev/null; true")
     on_files.playbook("discover")
     done = on_files.playbook("instance_delete", drover_instance="db", drover_instance_force=True)
     assert fleet.where() == {} and on_files.files() == {} and "db" not in holdings(fleet), said(

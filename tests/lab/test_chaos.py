@@ -50,14 +50,14 @@ def begun(run):
 
 def in_the_middle(run):
     """Wait until memory is copied."""
-    there = begun(run)
+    target = begun(run)
     eventually(
         lambda: (
             "Memory remaining" in run.fleet.lab.host("kvm1").run("virsh domjobinfo full").stdout
         ),
         60,
     )
-    return there
+    return target
 
 
 def one_has_arrived(run):
@@ -164,8 +164,8 @@ def drain_through(fleet, strike, moment):
     limit.start()
     began = time.monotonic()
     try:
-        there = moment(run)
-        strike(there)
+        target = moment(run)
+        strike(target)
         struck = time.monotonic()
         run.finish()
     finally:
@@ -176,7 +176,7 @@ def drain_through(fleet, strike, moment):
         f"{moment.__name__}: struck after {struck - began:.0f} s, ended {time.monotonic() - struck:.0f} s later:\n{run.said}"
     )
     assert "Traceback" not in run.said and run.process.returncode in (0, 2), run.said
-    return there, run.process.returncode, " ".join(run.said.split())
+    return target, run.process.returncode, " ".join(run.said.split())
 
 
 def instances():
@@ -222,17 +222,19 @@ def test_mended_and_run_again(fleet, what, moment):
     fleet.make("kvm1", *domains)
     with Watch(fleet) as watch:
         fault = what(fleet, watch)
-        there, status, said = drain_through(fleet, fault.strike, moment)
+        target, status, said = drain_through(fleet, fault.strike, moment)
         if status:
-            assert re.search(what.says.format(there=there), said), said
-        fault.mend(there)
+            assert re.search(what.says.format(there=target), said), said
+        fault.mend(target)
         done = fleet.drain("kvm1", check=False)
         print(done.stdout, done.stderr)
         assert done.returncode == 0, done.stdout + done.stderr
         where = sound(fleet, watch, domains)
     assert "kvm1" not in {host for host, dummy in where.values()}
     off = {"off"} | (
-        {name for name, (host, dummy) in where.items() if host == there} if what is Power else set()
+        {name for name, (host, dummy) in where.items() if host == target}
+        if what is Power
+        else set()
     )
     assert {name for name, (dummy, state) in where.items() if state != "running"} <= off
     assert fleet.service("kvm1")["maintenance"]
@@ -248,11 +250,13 @@ def test_the_database_dies(own_lab, tmp_path, postgres, moment):
         fleet.playbook("discover")
         with Watch(fleet) as watch:
             try:
-                dummy, status, said = drain_through(fleet, lambda there: postgres.crash(), moment)
+                dummy, status, output = drain_through(fleet, lambda there: postgres.crash(), moment)
             finally:
                 postgres.start_again()
-            assert status == 2 and re.search(r"The store postgresql.*cannot be used", said), said
-            assert postgres.password not in said
+            assert status == 2 and re.search(r"The store postgresql.*cannot be used", output), (
+                output
+            )
+            assert postgres.password not in output
             done = fleet.drain("kvm1", check=False)
             print(done.stdout, done.stderr)
             assert done.returncode == 0, done.stdout + done.stderr
@@ -271,16 +275,18 @@ def test_a_destination_that_never_comes_back(fleet):
     """After its evacuation the host is known to be off, and the moves to it go to another host."""
     domains = [Full("full"), Domain("off", state="shutoff")]
     fleet.make("kvm1", *domains)
-    there, status, said = drain_through(
+    target, status, output = drain_through(
         fleet, lambda there: fleet.lab.command("kill", there), in_the_middle
     )
-    assert status == 2 and "full is lost" in said and f"If {there} will not come back" in said, said
+    assert (
+        status == 2 and "full is lost" in output and f"If {target} will not come back" in output
+    ), output
     assert "full is lost" in fleet.refused("drain", "-e", json.dumps(SLOW))
     fleet.playbook("discover", check=False)
-    word = {"drover_host": there, "drover_host_is_off": f"{there} is powered off"}
+    word = {"drover_host": target, "drover_host_is_off": f"{target} is powered off"}
     at_once = {"drover_evacuate_down_seconds": 0, "drover_evacuate_start_seconds": 0}
     fleet.playbook("evacuate", "-e", json.dumps({**word, **at_once}))
     fleet.drain("kvm1")
-    (other,) = {"kvm2", "kvm3"} - {there}
+    (other,) = {"kvm2", "kvm3"} - {target}
     assert fleet.where(["kvm1", other]) == {"full": (other, "running"), "off": (other, "shutoff")}
     assert set(fleet.booked()["full"]) == {other} and fleet.service("kvm1")["maintenance"]

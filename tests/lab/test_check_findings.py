@@ -145,15 +145,15 @@ def test_an_instances_path_without_room(fleet):
 
 def test_guests_that_cannot_move_in_the_time_that_they_have(fleet):
     fleet.make("kvm1", Full("web"))
-    given = {"bandwidth_mib": 1, "timeout_per_gib": 10}
-    seen = said(fleet.playbook("check", "-e", json.dumps({"drover_migration": given})))
+    migration_options = {"bandwidth_mib": 1, "timeout_per_gib": 10}
+    seen = said(fleet.playbook("check", "-e", json.dumps({"drover_migration": migration_options})))
     assert (
         "warning kvm1: with bandwidth_mib 1 of drover_migration, a migration of web can take longer than it may (10 s for each GiB)."
         in seen
     )
     # The finding is right.
     fleet.playbook("discover")
-    done = fleet.drain("kvm1", check=False, drover_migration=given)
+    done = fleet.drain("kvm1", check=False, drover_migration=migration_options)
     assert done.returncode == 2 and "was aborted: allow more time, bandwidth" in said(done), said(
         done
     )

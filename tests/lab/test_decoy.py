@@ -102,7 +102,7 @@ class Decoy:
             time.sleep(0.2)
 
     def words(self, *words: str, environment: dict[str, str] | None = None) -> list[str]:
-        given = [f"{name}={value}" for name, value in (environment or {}).items()]
+        assignments = [f"{name}={value}" for name, value in (environment or {}).items()]
         return [
             *self.root,
             "nsenter",
@@ -111,7 +111,7 @@ class Decoy:
             "--root",
             f"--wd={os.getcwd()}",
             "env",
-            *given,
+            *assignments,
             *words,
         ]
 

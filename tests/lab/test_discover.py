@@ -105,10 +105,10 @@ def test_a_hypervisor_that_cannot_be_reached_is_down_and_the_rest_goes_on(fleet)
     assert "kvm3" in fleet.service("kvm3")["last_error"]
     assert fleet.service("kvm1")["last_error"] is None
     assert fleet.booked()["one"]["kvm1"]["VCPU"] == 1
-    said = " ".join(fleet.playbook("hosts").stdout.split())
-    assert re.search(r"kvm3 down .* reached over ssh", said), said
+    output = " ".join(fleet.playbook("hosts").stdout.split())
+    assert re.search(r"kvm3 down .* reached over ssh", output), output
     # Nothing is placed on it in this state: there is no room on another host in zone b.
-    said = fleet.refused(
+    output = fleet.refused(
         "place",
         "-e",
         json.dumps(
@@ -119,7 +119,7 @@ def test_a_hypervisor_that_cannot_be_reached_is_down_and_the_rest_goes_on(fleet)
             }
         ),
     )
-    assert "ComputeFilter" in said and "No valid host" in said
+    assert "ComputeFilter" in output and "No valid host" in output
 
     fleet.lab.command("start", "kvm3")
     assert changed(fleet.playbook("discover")) == 1
@@ -145,12 +145,12 @@ def test_a_hypervisor_without_the_libvirt_binding_is_told_which_package(fleet):
         "kvm3": 0,
         "localhost": 0,
     }
-    said = " ".join(done.stdout.split())
-    assert re.search(r"kvm2\S*: FAILED! .*python3-libvirt", said)
+    output = " ".join(done.stdout.split())
+    assert re.search(r"kvm2\S*: FAILED! .*python3-libvirt", output)
     assert "python3-libvirt" in fleet.service("kvm2")["last_error"]
     assert "kvm2" in fleet.service("kvm2")["last_error"]
     # A host that runs but does not answer takes no instance either, until it answers.
-    assert re.search(r"kvm2 +down ", said)
+    assert re.search(r"kvm2 +down ", output)
     assert changed(fleet.playbook("discover")) == 1
     assert fleet.service("kvm2")["last_error"] is None
 

@@ -66,13 +66,13 @@ def refused(fleet, **variables):
 
 def start(fleet, mib=2):
     """Begin a move that takes seconds, and wait until libvirt copies."""
-    given = {
+    variables = {
         "drover_instance": "web",
         "drover_disk": "vda",
         "drover_pool": "fast",
         "drover_migration": {"bandwidth_mib": mib},
     }
-    run = fleet.start("instance_disk_move", "-e", json.dumps(given))
+    run = fleet.start("instance_disk_move", "-e", json.dumps(variables))
     eventually(lambda: copies(fleet))
     return run
 
@@ -242,13 +242,13 @@ def test_a_copy_of_a_guest_that_is_off_is_aborted(storage):
     fleet = storage
     fleet.make("kvm1", web(state="shutoff"))
     fleet.playbook("discover")
-    given = {
+    variables = {
         "drover_instance": "web",
         "drover_disk": "vda",
         "drover_pool": "fast",
         "drover_migration": {"bandwidth_mib": 1},
     }
-    run = fleet.start("instance_disk_move", "-e", json.dumps(given))
+    run = fleet.start("instance_disk_move", "-e", json.dumps(variables))
     eventually(lambda: any(".drover" in name for name in fleet.files(FAST)))
     assert fleet.lab.host("kvm1").run("virsh start web").rc != 0, (
         "the lock of qemu-img keeps it off"

@@ -150,15 +150,15 @@ def test_local_disks_are_copied_and_a_disabled_host_stays_disabled(fleet):
             fleet.run(host, f"test -f {path}")
     # The guest's writes are on the disk.
     cold = domains[1]
-    said = fleet.run(
+    output = fleet.run(
         where["cold"][0],
         f"qemu-img check -q {cold.paths[0]} && qemu-io -r -f qcow2 -c 'read -P 90 0 4M' {cold.paths[0]}",
     )
-    assert "read 4194304/4194304" in said and "verification failed" not in said
-    said = fleet.run(
+    assert "read 4194304/4194304" in output and "verification failed" not in output
+    output = fleet.run(
         where["live"][0], f"qemu-io -U -r -f qcow2 -c 'read -P 90 0 8M' {domains[0].paths[0]}"
     )
-    assert "read 8388608/8388608" in said and "verification failed" not in said
+    assert "read 8388608/8388608" in output and "verification failed" not in output
     assert fleet.service("kvm1")["maintenance"]
     assert "kvm1 is empty and in maintenance" in " ".join(done.stdout.split())
 
@@ -227,13 +227,13 @@ def test_what_cannot_move(fleet):
 
     # Nothing is begun, and each is named with its reason and the way out.
     done = fleet.drain("kvm1", check=False, **ratio)
-    said = " ".join((done.stdout + done.stderr).split())
-    assert done.returncode == 2, said
-    assert re.search(r"saved: it has a saved memory image .*managedsave-remove", said), said
-    assert re.search(r"snapped: it has snapshots", said), said
-    assert re.search(r"big: .*VCPU|big: .*CoreFilter", said), said
-    assert "fine:" not in said
-    assert "drover_unmovable=skip" in said and "drover_unmovable=shutdown" in said
+    output = " ".join((done.stdout + done.stderr).split())
+    assert done.returncode == 2, output
+    assert re.search(r"saved: it has a saved memory image .*managedsave-remove", output), output
+    assert re.search(r"snapped: it has snapshots", output), output
+    assert re.search(r"big: .*VCPU|big: .*CoreFilter", output), output
+    assert "fine:" not in output
+    assert "drover_unmovable=skip" in output and "drover_unmovable=shutdown" in output
     assert without_times(fleet.dump()) == without_times(before) and fleet.where() == where
 
     # skip: the others move, and the host does not count as empty.
@@ -263,15 +263,15 @@ def test_what_cannot_move(fleet):
 @pytest.mark.long
 def test_mistakes(fleet):
     before = fleet.dump()
-    said = fleet.refused("drain", "-e", "drover_host=kvm9")
-    assert "kvm9" in said and "drover.compute.discover" in said
+    refusal = fleet.refused("drain", "-e", "drover_host=kvm9")
+    assert "kvm9" in refusal and "drover.compute.discover" in refusal
     assert "drover_host" in fleet.refused("drain")
     assert "max_migrations must be at least 1" in fleet.refused(
         "drain", "-e", json.dumps({"drover_host": "kvm1", "drover_max_migrations": 0})
     )
-    said = fleet.refused(
+    refusal = fleet.refused(
         "drain", "-e", json.dumps({"drover_host": "kvm1", "drover_unmovable": "kill"})
     )
-    assert "fail" in said and "skip" in said and "shutdown" in said
+    assert "fail" in refusal and "skip" in refusal and "shutdown" in refusal
     assert "kvm9" in fleet.refused("undrain", "-e", "drover_host=kvm9")
     assert without_times(fleet.dump()) == without_times(before)

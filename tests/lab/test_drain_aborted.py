@@ -31,13 +31,13 @@ def test_one_is_aborted_and_the_others_go(fleet):
             60,
         )
         fleet.playbook("migration_abort", "-e", '{"drover_instances": ["full"]}')
-        said = " ".join(run.finish().split())
+        output = " ".join(run.finish().split())
     finally:
         if run.process.poll() is None:
             run.kill()
-    assert run.process.returncode == 2 and "Traceback" not in said, said
-    assert "kvm1 is not empty: full is still there after 1 round." in said, said
-    assert "it was aborted on request. It is running at the source." in said, said
+    assert run.process.returncode == 2 and "Traceback" not in output, output
+    assert "kvm1 is not empty: full is still there after 1 round." in output, output
+    assert "it was aborted on request. It is running at the source." in output, output
     where = fleet.settled()
     assert where["full"] == ("kvm1", "running") and "kvm1" not in {
         where["quick"][0],

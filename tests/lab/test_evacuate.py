@@ -258,7 +258,7 @@ def test_a_domain_that_runs_on_both_is_not_touched(sharing):
     discover(fleet)
     die(fleet)
     evacuate(fleet, **OFF)
-    (here,) = living(fleet).values()
+    (place,) = living(fleet).values()
     fleet.lab.command("start", "kvm1")
     # QEMU's own lock would prevent a start here; most shared storage has no such lock.
     fleet.run(
@@ -270,14 +270,14 @@ def test_a_domain_that_runs_on_both_is_not_touched(sharing):
     assert "web" in text and "destroy and undefine the wrong one, but keep its disks" in text
     looked = fleet.look()
     assert [each["state"] for each in looked["kvm1"]] == ["running"]
-    assert [each["state"] for each in looked[here[0]]] == ["running"]
+    assert [each["state"] for each in looked[place[0]]] == ["running"]
     assert fleet.service("kvm1")["forced_down"] and fleet.service("kvm1")["disabled"]
     text = fleet.refused("undrain", *extra(drover_host="kvm1"))
     assert "kvm1 stays forced down: web" in text
     assert migrations(fleet) == [("web", "evacuation", "done")]
     fleet.run("kvm1", "virsh destroy web")
     fleet.playbook("undrain", *extra(drover_host="kvm1"))
-    assert fleet.settled() == {"web": here}
+    assert fleet.settled() == {"web": place}
 
 
 def test_a_destination_that_does_not_start_it(sharing):

@@ -281,10 +281,12 @@ def test_each_thing_asked_for_is_seen(fleet, prepared):
 
     before = fleet.dump()
     for more, words in REFUSED:
-        told = fleet.place(written(fleet, more), *prepared, "--check", check=False, **variables)
-        assert told.returncode and words in said(told), said(told)
+        refused_run = fleet.place(
+            written(fleet, more), *prepared, "--check", check=False, **variables
+        )
+        assert refused_run.returncode and words in said(refused_run), said(refused_run)
     assert fleet.where() == where and fleet.dump() == before
-    for run in (foretold, done, again, told):
+    for run in (foretold, done, again, refused_run):
         assert PASSWORD not in said(run)
     assert not [
         path for path in fleet.folder.glob("store.db*") if PASSWORD.encode() in path.read_bytes()
@@ -328,11 +330,11 @@ def see_records(fleet):
         f"<drover:{key}>{value}<" in text
         for key, value in (("project", "shop"), ("user", "ann"), ("flavor", "small"))
     )
-    known = {
+    rows_by_name = {
         name: given
         for name, *given in fleet.query("SELECT name, flavor, image_name, project FROM instances")
     }
-    assert known["vault"] == ["secure", "appliance", "shop"] and known["mixed"] == [
+    assert rows_by_name["vault"] == ["secure", "appliance", "shop"] and rows_by_name["mixed"] == [
         "half",
         None,
         None,

@@ -211,21 +211,21 @@ def descendants(pid: int) -> list[int]:
         except OSError:
             continue
         children.setdefault(parent, []).append(int(file.parent.name))
-    found = [pid]
-    for process in found:
-        found += children.get(process, [])
-    return found[1:]
+    pids = [pid]
+    for process in pids:
+        pids += children.get(process, [])
+    return pids[1:]
 
 
 def processes(uuid: str) -> list[int]:
     """Return the QEMU processes of a domain on the machine, in all hosts."""
-    found = []
+    pids = []
     for file in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             words = file.read_bytes()
             if uuid.encode() in words and b"qemu-system" in words:
-                found.append(int(file.parent.name))
-    return found
+                pids.append(int(file.parent.name))
+    return pids
 
 
 class Fleet:
@@ -258,10 +258,10 @@ class Fleet:
     def refused(self, name: str, *words: str) -> str:
         """Run a playbook that must fail; return its output in one line."""
         done = self.playbook(name, *words, check=False)
-        said = done.stdout + done.stderr
-        assert done.returncode != 0, f"it went through:\n{said}"
-        assert "Traceback" not in said, said
-        return " ".join(said.split())
+        output = done.stdout + done.stderr
+        assert done.returncode != 0, f"it went through:\n{output}"
+        assert "Traceback" not in output, output
+        return " ".join(output.split())
 
     def drain(self, host: str, *words: str, check: bool = True, **variables: object):
         extra = json.dumps({"drover_host": host, **variables})
@@ -329,14 +329,14 @@ class Fleet:
 
     def where(self, hosts: typing.Iterable[str] | None = None) -> dict[str, tuple[str, str]]:
         """Return the host and state of each domain, by name; none may be on two hosts."""
-        found: dict[str, tuple[str, str]] = {}
+        places: dict[str, tuple[str, str]] = {}
         for host, domains in self.look(hosts).items():
             for domain in domains:
-                assert domain["name"] not in found, (
-                    f"{domain['name']}: on {host} and {found[domain['name']]}"
+                assert domain["name"] not in places, (
+                    f"{domain['name']}: on {host} and {places[domain['name']]}"
                 )
-                found[domain["name"]] = (host, domain["state"])
-        return found
+                places[domain["name"]] = (host, domain["state"])
+        return places
 
     def files(self, folder: str, host: str = "kvm1") -> list[str]:
         return self.run(host, f"ls -A {folder}").split("\n")[:-1]
@@ -360,10 +360,10 @@ class Fleet:
             " JOIN resource_providers p ON p.id = a.provider_id JOIN compute_nodes n ON n.uuid = p.uuid"
             " LEFT JOIN instances i ON i.uuid = c.uuid"
         )
-        found: dict[str, dict[str, dict[str, int]]] = {}
+        bookings: dict[str, dict[str, dict[str, int]]] = {}
         for name, host, resource, used in rows:
-            found.setdefault(name, {}).setdefault(host, {})[resource] = used
-        return found
+            bookings.setdefault(name, {}).setdefault(host, {})[resource] = used
+        return bookings
 
     def service(self, host: str) -> dict[str, typing.Any]:
         """Return a host's service: disabled, reason, maintenance, last_error."""

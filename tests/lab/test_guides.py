@@ -155,12 +155,12 @@ def test_first_fleet(empty_fleet):
     reader.run(undrain)
     assert fleet.settled() == after and not fleet.service("kvm1")["disabled"]
     reader.run(delete)
-    left = fleet.settled()
-    assert set(left) == {"web1", "web2"}
+    remaining = fleet.settled()
+    assert set(remaining) == {"web1", "web2"}
     assert "state: absent" in (fleet.folder / "fleet.yml").read_text(encoding="utf-8")
     # A deleted instance is not built again; the present hosts of the others are recorded.
     reader.run(place)
-    assert fleet.settled() == left and "changed=0" in reader.run(place)
+    assert fleet.settled() == remaining and "changed=0" in reader.run(place)
 
 
 def test_drain_runbook(fleet):

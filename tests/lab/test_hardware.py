@@ -147,14 +147,14 @@ def live(fleet, name, flags=""):
 
 def see(root, expected):
     for path, attribute, values in expected:
-        found = [
+        texts = [
             element.text if attribute is None else element.get(attribute)
             for element in root.findall(path)
         ]
         # libvirt sorts devices by their buses.
         order = sorted if path.startswith("devices/") else list
-        assert order(found) == order(values), (
-            f"{path}: {found}\n{ET.tostring(root, encoding='unicode')}"
+        assert order(texts) == order(values), (
+            f"{path}: {texts}\n{ET.tostring(root, encoding='unicode')}"
         )
 
 
@@ -295,7 +295,7 @@ def test_moved_with_all_that_is_its_own(fleet):
     assert not exists(fleet, where["uefi"][0], f"{NVRAM}/uefi_VARS.fd")
     fleet.playbook("instance_start", "-e", "drover_instance=uefi")
     assert fleet.settled()["uefi"][1] == "running"
-    said = fleet.refused(
+    refusal = fleet.refused(
         "instance_migrate",
         "-e",
         "drover_instance=full",
@@ -304,7 +304,7 @@ def test_moved_with_all_that_is_its_own(fleet):
     )
     assert (
         "its emulated TPM keeps its state in a folder of this host, which a cold move does not take along"
-        in said
+        in refusal
     )
     assert fleet.where()["full"] == (host, "shutoff")
 
@@ -330,12 +330,12 @@ def test_what_a_host_does_not_have_is_refused_before_anything_is_made(fleet):
         )
         assert done.returncode == 0
         fleet.everywhere(hide, ["kvm2"])
-        said = fleet.refused("place", "-e", json.dumps({"drover_instance_definitions": [UEFI]}))
-        assert "has no firmware efi; it has bios: install UEFI firmware there" in said
+        refusal = fleet.refused("place", "-e", json.dumps({"drover_instance_definitions": [UEFI]}))
+        assert "has no firmware efi; it has bios: install UEFI firmware there" in refusal
     finally:
         fleet.everywhere(f"umount /usr/share/qemu/firmware; {restart}")
     files = {host: fleet.files(LOCAL, host) for host in fleet.hosts}
-    for wanted, words in (
+    for hardware, words in (
         ({"machine": "pc-q35-99"}, "cannot run its machine pc-q35-99"),
         ({"cpu": {"model": "Pentium-9"}}, "has no CPU model Pentium-9"),
         (
@@ -343,23 +343,23 @@ def test_what_a_host_does_not_have_is_refused_before_anything_is_made(fleet):
             "has no VLANs on a bridge of Linux",
         ),
     ):
-        said = fleet.refused(
+        refusal = fleet.refused(
             "place",
             "--check",
             "-e",
             json.dumps(
-                {"drover_instance_definitions": [{"name": "no", "memory_mb": 64, **wanted}]}
+                {"drover_instance_definitions": [{"name": "no", "memory_mb": 64, **hardware}]}
             ),
         )
-        assert words in said, said
-        said = fleet.refused(
+        assert words in refusal, refusal
+        refusal = fleet.refused(
             "place",
             "-e",
             json.dumps(
-                {"drover_instance_definitions": [{"name": "no", "memory_mb": 64, **wanted}]}
+                {"drover_instance_definitions": [{"name": "no", "memory_mb": 64, **hardware}]}
             ),
         )
-        assert words in said and "no alternate is left" in said, said
+        assert words in refusal and "no alternate is left" in refusal, refusal
     assert fleet.where() == {} and {host: fleet.files(LOCAL, host) for host in fleet.hosts} == files
     assert fleet.booked() == {}
 
@@ -398,18 +398,18 @@ def test_started_anew_on_another_host_nobody_looks_on(fleet):
 def test_evacuated_with_secure_boot_and_consoles(fleet):
     """Only the disks of the guests were on shared storage: Secure Boot stays, with new variables,
     and the console that had a password is locked."""
-    there = {"requested_destination": {"host": "kvm1"}}
+    placement = {"requested_destination": {"host": "kvm1"}}
     console = {"type": "vnc", "password_variable": "console_password"}
     secure = {
         **UEFI,
-        **there,
+        **placement,
         "name": "secure",
         "memory_mb": 192,
         "firmware": "uefi-secure-boot",
         "graphics": console,
     }
     opened = {
-        **there,
+        **placement,
         "name": "open",
         "memory_mb": 64,
         "disks": [{"size_gb": 1}],

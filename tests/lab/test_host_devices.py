@@ -32,20 +32,22 @@ def test_a_device_that_is_not_there_leaves_nothing_on_any_host(fleet, tmp_path):
         encoding="utf-8",
     )
     files = {host: fleet.files(LOCAL, host) for host in fleet.hosts}
-    wanted = {"name": "gpu", "memory_mb": 64, "disks": [{"size_gb": 1}]}
-    said = fleet.refused(
+    definition = {"name": "gpu", "memory_mb": 64, "disks": [{"size_gb": 1}]}
+    output = fleet.refused(
         "place",
         "-e",
         json.dumps(
-            {"drover_instance_definitions": [wanted], "drover_domain_template": str(template)}
+            {"drover_instance_definitions": [definition], "drover_domain_template": str(template)}
         ),
     )
     # The lab has no IOMMU, and libvirt's message names that before the device.
     refusal = "host doesn't support passthrough of host PCI devices"
-    assert (refusal in said or "0000:fe:1f.7" in said) and "no alternate is left" in said, said
-    assert all(f"Instance gpu on {host}" in said for host in fleet.hosts), said
+    assert (refusal in output or "0000:fe:1f.7" in output) and "no alternate is left" in output, (
+        output
+    )
+    assert all(f"Instance gpu on {host}" in output for host in fleet.hosts), output
     assert fleet.where() == {} and {host: fleet.files(LOCAL, host) for host in fleet.hosts} == files
     assert fleet.booked() == {}
     # Without the device the instance is built.
-    fleet.place([wanted])
+    fleet.place([definition])
     assert list(fleet.where()) == ["gpu"]

@@ -35,10 +35,10 @@ def layouts(tmp_path_factory):
     lab = [os.fspath(HERE / "lab"), "--folder", os.fspath(folder)]
     try:
         run([*lab, "up", *KINDS])
-        found = Lab(lab_layout.Layout(folder))
-        found.command("install")
+        layout_lab = Lab(lab_layout.Layout(folder))
+        layout_lab.command("install")
         (folder / MARK).touch()
-        yield found
+        yield layout_lab
     finally:
         run([*lab, "down"], check=False)
 
@@ -194,13 +194,16 @@ def test_check_and_trust(fleet):
 def test_a_daemon_that_is_not_installed(fleet):
     """Without virtstoraged the host moves its guests away and deletes them; only an operation that
     needs the daemon names it."""
-    there = {"requested_destination": {"host": "kvm2"}}
+    placement = {"requested_destination": {"host": "kvm2"}}
     disks = {
         name: {"size_gb": 1, "image": IMAGE, "path": f"/var/lib/libvirt/images/{name}.qcow2"}
         for name in ("gone", "stays")
     }
     fleet.place(
-        [{"name": name, "memory_mb": 64, **there, "disks": [disk]} for name, disk in disks.items()]
+        [
+            {"name": name, "memory_mb": 64, **placement, "disks": [disk]}
+            for name, disk in disks.items()
+        ]
     )
     fleet.run(
         "kvm2",

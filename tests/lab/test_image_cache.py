@@ -83,15 +83,17 @@ def test_from_a_server_below_a_guest_and_away_again(fleet, served):
 
     fleet.everywhere(f"rm -rf {LOCAL}/_base")
     fleet.playbook("discover", *OWN)
-    wanted = [
+    definitions = [
         {"name": name, "memory_mb": 64, "disks": [{"size_gb": 1, "image": "debian-12"}]}
         for name in ("web", "db")
     ]
-    wanted += [{"name": "mail", "memory_mb": 64, "image": "debian-12", "disks": [{"size_gb": 1}]}]
+    definitions += [
+        {"name": "mail", "memory_mb": 64, "image": "debian-12", "disks": [{"size_gb": 1}]}
+    ]
     images = [{"name": "debian-12", "source": url, "checksum": served}]
-    place(fleet, wanted, images, "--check")
+    place(fleet, definitions, images, "--check")
     assert cache(fleet, "kvm1") == cache(fleet, "kvm2") == [] and fleet.where() == {}
-    done = place(fleet, wanted, images)
+    done = place(fleet, definitions, images)
     where = fleet.settled()
     assert {state for dummy, state in where.values()} == {"running"} and len(where) == 3
     used = {host for host, dummy in where.values()}
@@ -110,12 +112,12 @@ def test_from_a_server_below_a_guest_and_away_again(fleet, served):
     assert "in the last 24 hours" in said(fleet.playbook("image_cache_clean", *OWN))
     for host in used:
         fleet.run(host, f"touch -d '3 days ago' {LOCAL}/_base/{digits}.json")
-    found = said(fleet.playbook("image_cache_clean", *OWN))
+    output = said(fleet.playbook("image_cache_clean", *OWN))
     for host in used:
         assert (
             cache(fleet, host) == [digits, f"{digits}.json"]
-            and f"{host}: {LOCAL}/_base/{digits}: kept, as" in found
-        ), found
+            and f"{host}: {LOCAL}/_base/{digits}: kept, as" in output
+        ), output
     gone = {
         "drover_instances": ["web", "db", "mail"],
         "drover_instance_force": True,

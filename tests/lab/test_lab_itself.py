@@ -62,12 +62,12 @@ def loop_devices() -> list[str]:
 
 def namespaces_of(pids: typing.Iterable[int | str]) -> set[str]:
     """Return the namespaces of processes."""
-    found = set()
+    namespaces = set()
     for pid in pids:
         for kind in ("net", "mnt", "uts", "ipc", "pid"):
             with contextlib.suppress(OSError):
-                found.add(os.readlink(f"/proc/{pid}/ns/{kind}"))
-    return found
+                namespaces.add(os.readlink(f"/proc/{pid}/ns/{kind}"))
+    return namespaces
 
 
 def words_of(pid: int | str) -> str:

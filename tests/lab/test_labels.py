@@ -64,11 +64,11 @@ def of_store(fleet):
 def of_host(fleet, host, name):
     """Return the labels of the running domain and of its definition, as libvirt has them."""
     space = "--uri https://drover.compute/instance/1"
-    found = [
+    texts = [
         fleet.run(host, f"virsh metadata {name} {space} {where}")
         for where in ("--live", "--config")
     ]
-    return [each.partition("<labels>")[2].partition("</labels>")[0] for each in found]
+    return [each.partition("<labels>")[2].partition("</labels>")[0] for each in texts]
 
 
 def test_labels_go_with_the_guest(fleet, tmp_path):
@@ -90,16 +90,16 @@ def test_labels_go_with_the_guest(fleet, tmp_path):
         in label(fleet, {"backup": "daily", "tier": None}, "--check", "--diff", name="web1")
         and fleet.dump() == before
     )
-    said = label(fleet, {"backup": "daily", "tier": None}, "--diff", name="web1")
-    assert "-web1: project=web,tier=front" in said and "+web1: backup=daily,project=web" in said
+    output = label(fleet, {"backup": "daily", "tier": None}, "--diff", name="web1")
+    assert "-web1: project=web,tier=front" in output and "+web1: backup=daily,project=web" in output
     host = fleet.where()["web1"][0]
     assert of_host(fleet, host, "web1") == ["backup=daily,project=web"] * 2
     assert "<drover:priority>3</drover:priority>" in fleet.run(host, "virsh dumpxml web1")
     assert "SUCCESS" in label(fleet, {"backup": "daily", "tier": None}, name="web1")
-    said = fleet.place(file).stdout
+    output = fleet.place(file).stdout
     assert (
         "web1: labels backup=daily, project=web, the definition says project=web, tier=front."
-        in said
+        in output
     )
 
     # A live migration, selected by a label.
@@ -115,11 +115,11 @@ def test_labels_go_with_the_guest(fleet, tmp_path):
     assert of_host(fleet, destination, "web1") == ["backup=daily,project=web"] * 2
 
     # A new store reads them from the hosts.
-    known, fleet.store_url = of_store(fleet), f"sqlite:///{tmp_path / 'new.db'}"
+    labels_before, fleet.store_url = of_store(fleet), f"sqlite:///{tmp_path / 'new.db'}"
     fleet.playbook("discover")
     assert (
         of_store(fleet)
-        == known
+        == labels_before
         == {
             "web1": {"backup": "daily", "project": "web"},
             "db1": {"project": "web", "tier": "db"},
@@ -146,5 +146,9 @@ def test_labels_go_with_the_guest(fleet, tmp_path):
     fleet.playbook("instance_start", "-e", "drover_selector=backup")
     assert of_host(fleet, destination, "web1") == ["backup=daily,project=web"] * 2
     assert of_host(fleet, fleet.where()["bare"][0], "bare") == ["keep=yes"] * 2
-    said = fleet.refused("instance_delete", "-e", "drover_selector=project")
-    assert "-e drover_instances=db1,web1" in said and set(fleet.where()) == {"web1", "db1", "bare"}
+    output = fleet.refused("instance_delete", "-e", "drover_selector=project")
+    assert "-e drover_instances=db1,web1" in output and set(fleet.where()) == {
+        "web1",
+        "db1",
+        "bare",
+    }

@@ -67,12 +67,12 @@ def flavors(fleet):
 
 def size(fleet, host, name):
     """Return (vCPUs, MiB) as virsh has them."""
-    said = dict(
+    fields = dict(
         line.split(":", 1)
         for line in fleet.run(host, f"virsh dominfo {name}").splitlines()
         if ":" in line
     )
-    return int(said["CPU(s)"]), int(said["Max memory"].split()[0]) // 1024
+    return int(fields["CPU(s)"]), int(fields["Max memory"].split()[0]) // 1024
 
 
 def gib(fleet, host, path):
@@ -95,7 +95,7 @@ def test_stop_start_reboot(fleet):
     fleet.make("kvm1", Domain("one", boots=True), Domain("two", boots=True), Domain("deaf"))
     fleet.make("kvm2", Domain("three", boots=True))
     fleet.playbook("discover")
-    held = fleet.booked()
+    bookings = fleet.booked()
     names = ["one", "two", "three"]
 
     assert changed(act(fleet, "stop", names, "--check")) == 1
@@ -108,7 +108,7 @@ def test_stop_start_reboot(fleet):
         "two": ("kvm1", "shutoff"),
         "three": ("kvm2", "shutoff"),
     }
-    assert fleet.booked() == held, "they keep their room"
+    assert fleet.booked() == bookings, "they keep their room"
     assert dict(fleet.query("SELECT name, state FROM domains"))["one"] == "shutoff"
     assert changed(act(fleet, "stop", names)) == 0
 
@@ -239,10 +239,10 @@ def test_a_resize_that_cannot_be_done_leaves_it_as_it_was(fleet):
     fleet.run("kvm2", "virsh domrename twin vm")
     before = fleet.booked()
     # A guest that ignores the button continues to run.
-    said = refused(fleet, "resize", "vm", drover_flavor="big")
-    assert "did not shut down within 5 s" in said and "as before" in said
+    refusal = refused(fleet, "resize", "vm", drover_flavor="big")
+    assert "did not shut down within 5 s" in refusal and "as before" in refusal
     assert size(fleet, "kvm1", "vm") == (1, 64) and fleet.booked() == before
-    said = refused(
+    refusal = refused(
         fleet,
         "resize",
         "vm",
@@ -250,7 +250,7 @@ def test_a_resize_that_cannot_be_done_leaves_it_as_it_was(fleet):
         drover_destination="kvm2",
         drover_instance_force=True,
     )
-    assert "another domain named 'vm'" in said and "as before" in said
+    assert "another domain named 'vm'" in refusal and "as before" in refusal
     assert fleet.look(["kvm1"])["kvm1"][0]["state"] == "running" and size(fleet, "kvm1", "vm") == (
         1,
         64,
@@ -284,13 +284,13 @@ def test_a_resize_that_is_killed_is_gone_on_with(fleet, moment):
     flavors(fleet)
     fleet.make("kvm1", Domain("vm", boots=True, folder=LOCAL, written_mb=8))
     fleet.playbook("discover", "-e", json.dumps({"drover_instances_path": LOCAL}))
-    wanted = {
+    variables = {
         "drover_instance": "vm",
         "drover_flavor": "big",
         "drover_destination": "kvm2",
         "drover_instance_timeout": 30,
     }
-    run = fleet.start("instance_resize", "-e", json.dumps(wanted))
+    run = fleet.start("instance_resize", "-e", json.dumps(variables))
     try:
         moment(fleet, run)
     finally:
@@ -315,14 +315,14 @@ def test_suspected_7_a_resize_whose_move_was_aborted_is_taken_back(fleet):
     # It ignores the power button, so its shutdown takes time.
     fleet.make("kvm1", Domain("vm"))
     fleet.playbook("discover")
-    wanted = {
+    variables = {
         "drover_instance": "vm",
         "drover_flavor": "big",
         "drover_destination": "kvm2",
         "drover_instance_timeout": 20,
         "drover_instance_force": True,
     }
-    run = fleet.start("instance_resize", "-e", json.dumps(wanted))
+    run = fleet.start("instance_resize", "-e", json.dumps(variables))
     try:
         written_down(fleet, run)
         ((migration, instance),) = fleet.query("SELECT uuid, instance_uuid FROM migrations")
@@ -521,9 +521,9 @@ def test_policies_and_options_of_a_migration(fleet):
     fleet.playbook("discover")
     names = ["pinned", "usual", "cold"]
     slow = {"drover_destination": "kvm2", "drover_migration": {"bandwidth_mib": 30}}
-    said = refused(fleet, "migrate", names, drover_instance_timeout=60, **slow)
-    assert "pinned is not moved from kvm1: its migration policy is 'never'" in said
-    assert "drover_despite_policy=true" in said
+    refusal = refused(fleet, "migrate", names, drover_instance_timeout=60, **slow)
+    assert "pinned is not moved from kvm1: its migration policy is 'never'" in refusal
+    assert "drover_despite_policy=true" in refusal
     # The others have moved; the cold one was shut down, started again, and needs no confirmation.
     assert {name: host for name, (host, dummy) in fleet.where().items()} == {
         "pinned": "kvm1",
@@ -540,12 +540,12 @@ def test_policies_and_options_of_a_migration(fleet):
     given = fleet.run("kvm1", "grep -ho 'bandwidth_mib\": 30' /var/lib/drover/migrations/*.json")
     assert len(given.splitlines()) == 2, "both ways take the options"
 
-    said = refused(fleet, "migrate", "live", drover_migrate_cold=True, drover_destination="kvm2")
-    assert "its migration policy is 'live', and it would be shut down for this move" in said
+    refusal = refused(fleet, "migrate", "live", drover_migrate_cold=True, drover_destination="kvm2")
+    assert "its migration policy is 'live', and it would be shut down for this move" in refusal
     assert fleet.where()["live"] == ("kvm1", "running")
     act(fleet, "migrate", ["pinned", "live"], drover_destination="kvm2", drover_despite_policy=True)
     assert {host for host, dummy in fleet.where().values()} == {"kvm2"} and leases(fleet) == []
-    said = refused(
+    refusal = refused(
         fleet, "migrate", "usual", drover_destination="kvm1", drover_migration={"bandwidth_mib": 0}
     )
-    assert "bandwidth_mib is 0" in said and fleet.where()["usual"][0] == "kvm2"
+    assert "bandwidth_mib is 0" in refusal and fleet.where()["usual"][0] == "kvm2"

@@ -30,7 +30,7 @@ pytest_plugins = ["test_fleet"]
 
 def cells():
     """Return (operation, fault, moment) of every cell."""
-    found, seen = [], set()
+    combinations, seen = [], set()
     for name, operation in OPERATIONS.items():
         for fault, what in FAULTS.items():
             wanted = operation.faults is None or fault in operation.faults
@@ -40,8 +40,8 @@ def cells():
                 and not (what.of_kinds and (fault, operation.kind, operation.storage) in seen)
             ):
                 seen.add((fault, operation.kind, operation.storage))
-                found += [(name, fault, moment) for moment in what.moments_of(operation)]
-    return found
+                combinations += [(name, fault, moment) for moment in what.moments_of(operation)]
+    return combinations
 
 
 CELLS = cells()

@@ -116,11 +116,13 @@ class Mover:
 
     def qemu(self, name):
         """Return the migration capabilities and parameters of the QEMU at the source."""
-        said = "".join(
+        monitor_text = "".join(
             self.fleet.run("kvm1", f"virsh qemu-monitor-command {name} --hmp 'info {what}'")
             for what in ("migrate_capabilities", "migrate_parameters")
         )
-        return dict(line.strip().split(": ", 1) for line in said.splitlines() if ": " in line)
+        return dict(
+            line.strip().split(": ", 1) for line in monitor_text.splitlines() if ": " in line
+        )
 
 
 @pytest.fixture
@@ -302,12 +304,12 @@ def test_a_run_goes_on_without_what_was_aborted(fleet, mover, busy):
     assert (
         "is being worked on by" in done.stdout and "busy: kvm1 -> kvm2, cancelled" in done.stdout
     ), done.stdout
-    said = run.finish()
+    output = run.finish()
     assert {name: each["status"] for name, each in mover.outcomes().items()} == {
         "busy": "cancelled",
         "first": "completed",
         "last": "completed",
-    }, said
+    }, output
     assert fleet.settled() == {
         "busy": ("kvm1", "running"),
         "first": ("kvm2", "shutoff"),
@@ -334,12 +336,12 @@ def test_what_a_killed_run_left_is_aborted(fleet, mover, busy):
 
 def test_contradictions_are_refused_before_anything_is_written(fleet, mover, busy):
     before = fleet.dump()
-    said = fleet.refused(
+    refusal = fleet.refused(
         "migrate.yml", *mover.words([busy], {"tunnelled": True, "parallel_connections": 2})
     )
-    assert "tunnelled and parallel_connections do not go together" in said
-    said = fleet.refused("migrate.yml", *mover.words([busy], {"on_timeout": "post_copy"}))
-    assert "on_timeout is post_copy, but post_copy is not true" in said
+    assert "tunnelled and parallel_connections do not go together" in refusal
+    refusal = fleet.refused("migrate.yml", *mover.words([busy], {"on_timeout": "post_copy"}))
+    assert "on_timeout is post_copy, but post_copy is not true" in refusal
     assert fleet.dump() == before
 
 

@@ -118,13 +118,13 @@ def test_keys_that_are_accepted_from_one_address_alone(strangers):
     """A migration works with the option from=, and the key does not work from another host."""
     fleet = strangers
     addresses = {name: fleet.run(name, "hostname -I").split()[0] for name in fleet.hosts}
-    wanted = (
+    expression = (
         "{{ {"
         + ", ".join(f"'{name}': '{address}'" for name, address in addresses.items())
         + "}[inventory_hostname] }}"
     )
     (fleet.folder / "sources.yml").write_text(
-        f'drover_migration_source: "{wanted}"\n', encoding="utf-8"
+        f'drover_migration_source: "{expression}"\n', encoding="utf-8"
     )
     fleet.playbook("migration_trust", "-e", f"@{fleet.folder}/sources.yml")
     assert f'restrict,from="{addresses["kvm1"]}" ssh-ed25519' in fleet.run(

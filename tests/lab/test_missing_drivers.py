@@ -126,13 +126,13 @@ def test_what_needs_it_says_so(fleet, driver):
             assert "not supported by the connection driver" not in text, text
             assert fleet.where()["needs"] == ("kvm1", "shutoff")
             if driver != "storage":
-                found = said(fleet.playbook("check"))
+                output = said(fleet.playbook("check"))
                 remedy = f"which needs uses: no move to here. Install {package(driver)} there, and restart libvirtd"
                 assert (
                     f"kvm2: it lacks the {'network filter' if driver == 'nwfilter' else driver} "
-                    in found
-                    and remedy in found
-                ), found
+                    in output
+                    and remedy in output
+                ), output
         finally:
             fleet.run("kvm1", "virsh undefine needs")
             fleet.everywhere(GONE, ["kvm1", "kvm3"])

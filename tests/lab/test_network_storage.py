@@ -55,11 +55,11 @@ class OnServer:
 
     def seen(self):
         """Return the images as the server has them: name, file, size, and written bytes."""
-        found = {}
+        images = {}
         for name in self.server.images():
             status = self.server.file(name).stat()
-            found[name] = (status.st_ino, status.st_size, status.st_blocks)
-        return found
+            images[name] = (status.st_ino, status.st_size, status.st_blocks)
+        return images
 
     def files_of_hosts(self):
         """Return the content of the folders of instances of all hosts."""
@@ -89,16 +89,16 @@ def server(request, own_lab):
 def on_server(server, fleet):
     # A host that was off has its secret, its pool and its mount again.
     storage.SERVERS[server].up(fleet.lab.layout)
-    found = OnServer(fleet, server)
-    yield found
+    server_storage = OnServer(fleet, server)
+    yield server_storage
     for host in fleet.hosts:
         fleet.lab.command("start", host)
     storage.SERVERS[server].up(fleet.lab.layout)
     fleet.everywhere(
         "for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each; done; true"
     )
-    for image in found.server.images():
-        found.server.remove(image)
+    for image in server_storage.server.images():
+        server_storage.server.remove(image)
 
 
 def test_the_whole_life_of_an_instance_with_a_disk_that_exists(on_server):
@@ -131,31 +131,31 @@ def test_the_whole_life_of_an_instance_with_a_disk_that_exists(on_server):
     assert holdings(fleet)["db"].get(f"pool/{on_server.name}") == expected
 
     done = on_server.playbook("drain", drover_host=host)
-    there, state = fleet.settled()["db"]
-    assert there != host and state == "running", said(done)
+    destination, state = fleet.settled()["db"]
+    assert destination != host and state == "running", said(done)
     assert on_server.seen() == before and on_server.files_of_hosts() == files
     assert holdings(fleet)["db"].get(f"pool/{on_server.name}") == expected
     moves = fleet.query("SELECT type, copied_disk_mib FROM migrations")
     assert [(kind.startswith("live"), copied or 0) for kind, copied in moves] == [(True, 0)] * 2
     on_server.playbook("undrain", drover_host=host)
 
-    fleet.lab.command("kill", there)
+    fleet.lab.command("kill", destination)
     fleet.playbook(
         "discover",
         "-e",
         json.dumps(on_server.variables),
         "--limit",
-        f"{there},localhost",
+        f"{destination},localhost",
         check=False,
     )
     done = on_server.playbook(
-        "evacuate", drover_host=there, drover_host_is_off=f"{there} is powered off"
+        "evacuate", drover_host=destination, drover_host_is_off=f"{destination} is powered off"
     )
-    last, state = fleet.where([each for each in fleet.hosts if each != there])["db"]
+    last, state = fleet.where([each for each in fleet.hosts if each != destination])["db"]
     assert state == "running" and on_server.seen() == before, said(done)
-    fleet.lab.command("start", there)
+    fleet.lab.command("start", destination)
     storage.SERVERS[on_server.name].up(fleet.lab.layout)
-    fleet.run(there, "virsh undefine db 2>/dev/null; true")
+    fleet.run(destination, "virsh undefine db 2>/dev/null; true")
     on_server.playbook("discover")
 
     done = fleet.delete("db", **on_server.variables)
@@ -280,28 +280,30 @@ def test_files_on_a_mounted_volume_of_gluster(on_server):
         and on_server.server.file(image).stat().st_ino == before
     )
     done = on_server.playbook("drain", drover_host=host)
-    there, state = fleet.settled()["db"]
-    assert there != host and state == "running" and on_server.server.images() == [image], said(done)
+    destination, state = fleet.settled()["db"]
+    assert destination != host and state == "running" and on_server.server.images() == [image], (
+        said(done)
+    )
     assert on_server.server.file(image).stat().st_ino == before
     on_server.playbook("undrain", drover_host=host)
-    fleet.lab.command("kill", there)
+    fleet.lab.command("kill", destination)
     fleet.playbook(
         "discover",
         "-e",
         json.dumps(on_server.variables),
         "--limit",
-        f"{there},localhost",
+        f"{destination},localhost",
         check=False,
     )
     done = on_server.playbook(
-        "evacuate", drover_host=there, drover_host_is_off=f"{there} is powered off"
+        "evacuate", drover_host=destination, drover_host_is_off=f"{destination} is powered off"
     )
-    assert fleet.where([each for each in fleet.hosts if each != there])["db"][1] == "running", said(
-        done
-    )
-    fleet.lab.command("start", there)
+    assert (
+        fleet.where([each for each in fleet.hosts if each != destination])["db"][1] == "running"
+    ), said(done)
+    fleet.lab.command("start", destination)
     gluster.up(fleet.lab.layout)
-    fleet.run(there, "virsh undefine db 2>/dev/null; true")
+    fleet.run(destination, "virsh undefine db 2>/dev/null; true")
     on_server.playbook("discover")
     done = fleet.delete("db", **on_server.variables)
     assert fleet.where() == {} and on_server.server.images() == [], said(done)

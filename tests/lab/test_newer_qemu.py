@@ -31,10 +31,10 @@ def mixed(tmp_path_factory):
     lab = [os.fspath(HERE / "lab"), "--folder", os.fspath(folder)]
     try:
         run([*lab, "up", "--newer-qemu", "kvm3"])
-        found = Lab(lab_layout.Layout(folder))
-        found.command("install")
+        mixed_lab = Lab(lab_layout.Layout(folder))
+        mixed_lab.command("install")
         (folder / MARK).touch()
-        yield found
+        yield mixed_lab
     finally:
         run([*lab, "down"], check=False)
 
@@ -54,13 +54,13 @@ def newest(fleet):
     machines = fleet.everywhere(
         "virsh capabilities | grep -o 'pc-q35-[0-9.]*<' | tr -d '<' | sort -Vu"
     )
-    found = [
+    machine_types = [
         name
         for name in machines["kvm3"].split()
         if name not in machines["kvm1"].split() + machines["kvm2"].split()
     ]
-    assert found and machines["kvm1"] == machines["kvm2"], machines
-    return found[-1]
+    assert machine_types and machines["kvm1"] == machines["kvm2"], machines
+    return machine_types[-1]
 
 
 def machine(fleet, host, name):

@@ -67,19 +67,19 @@ def test_f06_six_threads_on_a_temporary_pool(german):
 
     def work(number):
         try:
-            there = _folder.Folder(connections[number], folder)
+            pool_folder = _folder.Folder(connections[number], folder)
             for turn in range(3):
                 name = f"six-{number}-{turn}"
-                there.create(name, 1 << 20, "qcow2")
-                assert there.stat(name) and there.drop(name), name
+                pool_folder.create(name, 1 << 20, "qcow2")
+                assert pool_folder.stat(name) and pool_folder.drop(name), name
         except Exception as problem:
             problems.append(str(problem))
 
     threads = [threading.Thread(target=work, args=[number]) for number in range(6)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert problems == []
     assert fleet.run("kvm2", f"ls -A {folder}") == "" and "drover-tmp-" not in fleet.run(
         "kvm2", "virsh pool-list --all --name"

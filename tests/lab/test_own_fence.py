@@ -117,13 +117,13 @@ def on_target(server, fleet, tmp_path, monkeypatch):
     assert len(blocks) == 1
     tasks = tmp_path / "fence_tgt.yml"
     tasks.write_text(blocks[0])
-    found = OnTarget(fleet, tasks)
+    target_storage = OnTarget(fleet, tasks)
     with tempfile.TemporaryDirectory(prefix="tgt") as folder:
         # The name of a socket must be short.
         link = pathlib.Path(folder) / "lab"
         link.symlink_to(fleet.lab.layout.folder / iscsi.NAME)
         monkeypatch.setenv(SOCKET, os.fspath(link / "socket"))
-        yield found
+        yield target_storage
     fleet.lab.command("kill", "kvm1", check=False)
     fleet.lab.command("start", "kvm1")
     fleet.everywhere(
@@ -131,7 +131,7 @@ def on_target(server, fleet, tmp_path, monkeypatch):
     )
     with contextlib.suppress(LabError):
         # After a test that failed half-way the host is still cut off.
-        found.target.admin(
+        target_storage.target.admin(
             "--op",
             "bind",
             "--mode",

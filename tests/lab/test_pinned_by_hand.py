@@ -37,19 +37,19 @@ def test_undefined_while_it_runs(small, host):
         host, "virsh dumpxml small --inactive > /srv/shared/small.xml; virsh undefine small"
     )
     assert "undefined" in xml
-    said = small.refused("instance_resize", *resize(small, drover_resize="revert"))
-    assert "small" in said and small.where()["small"] == (host, "running"), said
+    refusal = small.refused("instance_resize", *resize(small, drover_resize="revert"))
+    assert "small" in refusal and small.where()["small"] == (host, "running"), refusal
     # Its size can stay; it has no size for a next start.
     done = small.playbook("instance_resize", *resize(small, drover_resize="confirm"), check=False)
     print(done.stdout)
     assert "Traceback" not in done.stdout and small.where()["small"] == (host, "running")
-    said = small.refused("instance_resize", *resize(small, drover_memory_mb=96))
-    assert small.where()["small"] == (host, "running"), said
-    said = small.refused(
+    refusal = small.refused("instance_resize", *resize(small, drover_memory_mb=96))
+    assert small.where()["small"] == (host, "running"), refusal
+    refusal = small.refused(
         "instance_migrate",
         *variables({**OFF, "drover_destination": "kvm3", "drover_migrate_cold": True}),
     )
-    assert small.where()["small"] == (host, "running"), said
+    assert small.where()["small"] == (host, "running"), refusal
     small.run(host, "virsh define /srv/shared/small.xml")
     small.playbook("discover", *variables(SETS))
     small.playbook("instance_resize", *resize(small, drover_resize="confirm"), check=False)

@@ -79,11 +79,11 @@ def pins(fleet, name):
     """Return (host, CPU of vCPU 0 now, the same at the next start), as virsh reports them."""
     host, state = fleet.where()[name]
     assert state == "running"
-    found = [
+    cpu_lists = [
         re.search(r"^ *0 +(\S+)", fleet.run(host, f"virsh vcpupin {name} {flag}"), re.MULTILINE)[1]
         for flag in ("--live", "--config")
     ]
-    return host, *found
+    return host, *cpu_lists
 
 
 def affinity(fleet, name):
@@ -159,11 +159,11 @@ def test_two_pinned_guests_move_live_to_other_cpus(fleet, pages):
     assert int(fleet.run("kvm2", taken).split()[1]) >= 64 * 1024
 
     # The store's record is equal to the hosts' report.
-    held = fleet.query(
+    rows = fleet.query(
         "SELECT i.name, n.host FROM numa_allocations a JOIN compute_nodes n ON n.id = a.compute_node_id"
         " JOIN consumers c ON c.id = a.consumer_id LEFT JOIN instances i ON i.uuid = c.uuid ORDER BY 1"
     )
-    assert held == [("large", "kvm2"), ("small", "kvm2")]
+    assert rows == [("large", "kvm2"), ("small", "kvm2")]
     fleet.playbook("discover", *variables(SETS))
     assert "pinned" not in fleet.playbook("audit", *variables(SETS)).stdout
 
@@ -173,13 +173,13 @@ def test_a_guest_bound_by_hand_stays_where_it_is(fleet):
     fleet.playbook("discover", *variables(SETS))
     fleet.place([{**guest("small"), "requested_destination": {"host": "kvm1"}}], **SETS)
     fleet.run("kvm1", "virsh numatune small --mode preferred --config")
-    said = fleet.refused(
+    refusal = fleet.refused(
         "instance_migrate",
         *variables({"drover_instance": "small", "drover_destination": "kvm2", **SETS}),
     )
     assert (
         "as it starts next time, its memory comes from cells of the host by the mode preferred"
-        in said
+        in refusal
     )
     assert pins(fleet, "small") == ("kvm1", "0", "0")
 
@@ -187,7 +187,7 @@ def test_a_guest_bound_by_hand_stays_where_it_is(fleet):
 def shape(fleet, name):
     """Return (vCPUs, MiB, CPUs of its vCPUs) of the running domain and of its definition, which are
     equal."""
-    found = [
+    shapes = [
         (
             int(root.findtext("vcpu")),
             sum(int(cell.get("memory")) for cell in root.findall("cpu/numa/cell")) // 1024,
@@ -195,8 +195,8 @@ def shape(fleet, name):
         )
         for root in definitions(fleet, name)
     ]
-    assert found[0] == found[1]
-    return found[0]
+    assert shapes[0] == shapes[1]
+    return shapes[0]
 
 
 def test_a_pinned_guest_is_resized_and_back(fleet):

@@ -133,11 +133,11 @@ def sound(fleet):
     assert "checked: consistent." in audit.stdout, audit.stdout
     where = fleet.where()
     assert {name: state for name, (_host, state) in where.items()} == dict.fromkeys(AT, "running")
-    held = fleet.query(
+    rows = fleet.query(
         "SELECT i.name, n.host FROM numa_allocations a JOIN compute_nodes n ON n.id = a.compute_node_id"
         " JOIN consumers c ON c.id = a.consumer_id LEFT JOIN instances i ON i.uuid = c.uuid ORDER BY 1"
     )
-    assert held == sorted((name, host) for name, (host, _state) in where.items())
+    assert rows == sorted((name, host) for name, (host, _state) in where.items())
     assert set(fleet.booked()) == set(AT)
 
 
@@ -154,14 +154,14 @@ def test_moves(pinned, cold):
     for moment in MOMENTS:
         here = pinned.where()["small"][0]
         # The move needs a free CPU: third has one of the CPUs of kvm2, other the other one of kvm1.
-        there = {"kvm1": "kvm2", "kvm2": "kvm3", "kvm3": "kvm1"}[here]
+        destination = {"kvm1": "kvm2", "kvm2": "kvm3", "kvm3": "kvm1"}[here]
         strike(
             pinned,
             moment,
             "instance_migrate",
-            {"drover_destination": there, "drover_migrate_cold": cold},
+            {"drover_destination": destination, "drover_migrate_cold": cold},
         )
-        assert pinned.where()["small"] == (there, "running")
+        assert pinned.where()["small"] == (destination, "running")
         sound(pinned)
 
 

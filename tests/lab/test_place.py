@@ -62,24 +62,26 @@ instances:
 
 def images(fleet, domain):
     """Return qemu-img's facts about a domain's disks, in order."""
-    said = [fleet.run("kvm1", f"qemu-img info -U --output=json {path}") for path in domain["disks"]]
+    texts = [
+        fleet.run("kvm1", f"qemu-img info -U --output=json {path}") for path in domain["disks"]
+    ]
     return [
         (found["format"], found["virtual-size"] >> 30, found.get("backing-filename"))
-        for found in map(json.loads, said)
+        for found in map(json.loads, texts)
     ]
 
 
 def read_iso(content):
     """Return the files of an ISO 9660 image by name, as a Linux guest sees them."""
-    image, found = pycdlib.PyCdlib(), {}
+    image, files = pycdlib.PyCdlib(), {}
     image.open_fp(io.BytesIO(content))
     for child in image.list_children(rr_path="/"):
         if child.is_file():
             text = io.BytesIO()
             image.get_file_from_iso_fp(text, rr_path=f"/{child.rock_ridge.name().decode()}")
-            found[child.rock_ridge.name().decode()] = text.getvalue().decode()
+            files[child.rock_ridge.name().decode()] = text.getvalue().decode()
     image.close()
-    return found
+    return files
 
 
 def test_a_definitions_file(fleet):
@@ -223,19 +225,21 @@ instances:
 def test_a_dry_run_says_what_the_host_would_refuse(fleet):
     """The run also reports no object as made or removed."""
     before = fleet.dump()
-    wanted = [
+    definitions = [
         {
             "name": "one",
             "memory_mb": 64,
             "disks": [{"size_gb": 1, "image": "/var/lib/libvirt/images/nosuch.qcow2"}],
         }
     ]
-    said = fleet.refused(
-        "place", "--check", "-e", json.dumps({"drover_instance_definitions": wanted})
+    refusal = fleet.refused(
+        "place", "--check", "-e", json.dumps({"drover_instance_definitions": definitions})
     )
     assert (
-        "nosuch.qcow2" in said and "was removed" not in said and "no alternate is left" not in said
-    ), said
+        "nosuch.qcow2" in refusal
+        and "was removed" not in refusal
+        and "no alternate is left" not in refusal
+    ), refusal
     assert fleet.where() == {} and fleet.files(SHARED) == [] and fleet.dump() == before
 
 

@@ -25,7 +25,7 @@ ON_LOCAL_DISKS = {"drover_instances_path": LOCAL}
 
 def first_choice(fleet, definition):
     """Return the scheduler's hosts for an instance, in their order."""
-    said = fleet.playbook(
+    output = fleet.playbook(
         "schedule_one.yml",
         "-e",
         json.dumps(
@@ -39,7 +39,7 @@ def first_choice(fleet, definition):
             }
         ),
     ).stdout
-    (line,) = [line for line in said.splitlines() if "ORDER" in line]
+    (line,) = [line for line in output.splitlines() if "ORDER" in line]
     return line.split("ORDER ")[1].strip(" \"'").split()
 
 
@@ -64,7 +64,7 @@ def test_a_host_that_cannot_build_is_passed_over(fleet):
 
 @pytest.mark.long
 def test_no_host_can_build_and_nothing_is_left(fleet):
-    said = fleet.refused(
+    refusal = fleet.refused(
         "place",
         "-e",
         json.dumps(
@@ -83,7 +83,7 @@ def test_no_host_can_build_and_nothing_is_left(fleet):
             }
         ),
     )
-    assert "one could not be built" in said
+    assert "one could not be built" in refusal
     # The other instance is not affected.
     where = fleet.settled()
     assert set(where) == {"good"}
@@ -116,11 +116,11 @@ def test_a_host_that_is_lost_in_the_middle_is_uncertain(fleet):
     except BaseException:
         run.kill()
         raise
-    said = " ".join(run.finish().split())
-    assert run.process.returncode != 0, said
+    output = " ".join(run.finish().split())
+    assert run.process.returncode != 0, output
     assert (
-        f"Host {first} cannot be reached" in said
-        and "so it is not built elsewhere and keeps its room" in said
+        f"Host {first} cannot be reached" in output
+        and "so it is not built elsewhere and keeps its room" in output
     )
     others = [host for host in fleet.hosts if host != first]
     assert fleet.where(others) == {}
@@ -166,10 +166,10 @@ def race(fleet):
         run.signal(signal.SIGSTOP)
     for run in runs:
         run.signal(signal.SIGCONT)
-    said = [" ".join(run.finish().split()) for run in runs]
+    outputs = [" ".join(run.finish().split()) for run in runs]
     won = [name for name, run in zip(names, runs) if run.process.returncode == 0]
-    assert len(won) == 1, said
+    assert len(won) == 1, outputs
     where = fleet.settled()
     assert set(where) == {"full", won[0]} and where[won[0]] == ("kvm3", "running")
-    lost = said[1 - names.index(won[0])]
+    lost = outputs[1 - names.index(won[0])]
     assert "No room for" in lost or "No valid host" in lost

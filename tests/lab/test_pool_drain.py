@@ -53,11 +53,11 @@ def drain(fleet, *words, check=True, **variables):
 
 def reserved(fleet):
     """Return (reserved, reserved before its drain, total) of the pool."""
-    ((found),) = fleet.query(
+    ((amounts),) = fleet.query(
         "SELECT i.reserved, i.reserved_before_drain, i.total FROM inventories i JOIN resource_providers p ON p.id = i.provider_id "
         "WHERE p.name = 'kvm1_pool_fast'"
     )
-    return tuple(found)
+    return tuple(amounts)
 
 
 def in_order(fleet):

@@ -72,23 +72,23 @@ def undrain(fleet, pool):
 
 
 def move(fleet, pool, **variables):
-    given = {
+    extra_vars = {
         "drover_instance": "web",
         "drover_disk": "vda",
         "drover_pool": pool,
         **VARIABLES,
         **variables,
     }
-    return fleet.playbook("instance_disk_move", "-e", json.dumps(given))
+    return fleet.playbook("instance_disk_move", "-e", json.dumps(extra_vars))
 
 
 def sources(fleet, name="web"):
     """Return the source of the disk, in the running guest and in the definition."""
-    found = [
+    listings = [
         fleet.run("kvm1", f"virsh domblklist --details {words} {name}")
         for words in ("", "--inactive")
     ]
-    return {line.split()[3] for text in found for line in text.splitlines() if " vda " in line}
+    return {line.split()[3] for text in listings for line in text.splitlines() if " vda " in line}
 
 
 def volumes(fleet):
@@ -102,7 +102,7 @@ def images(fleet):
 def digest_of_volume(fleet, name):
     """Return the numbers of wrong bytes in the written part, and of bytes that are not zero after
     it."""
-    found = fleet.run(
+    byte_count = fleet.run(
         "kvm1",
         f"dd if=/dev/vms/{name} bs=1M skip=1 count={WRITTEN_MB - 1} iflag=direct 2>/dev/null | tr -d Z | wc -c",
     )
@@ -110,7 +110,7 @@ def digest_of_volume(fleet, name):
         "kvm1",
         f"dd if=/dev/vms/{name} bs=1M skip={WRITTEN_MB} iflag=direct 2>/dev/null | tr -d '\\0' | wc -c",
     )
-    return found.strip(), rest.strip()
+    return byte_count.strip(), rest.strip()
 
 
 def digest_of_image(fleet, name):
@@ -203,14 +203,14 @@ def test_killed_while_it_copies_into_ceph(pools):
     discover(fleet, **VARIABLES)
     name = f"{uuid}-vda"
     move(fleet, "vms")
-    given = {
+    variables = {
         "drover_pool": "vms",
         "drover_host": "kvm1",
         "drover_destination_pool": "ceph",
         **VARIABLES,
         "drover_migration": {"bandwidth_mib": 1},
     }
-    run = fleet.start("drain", "-e", json.dumps(given))
+    run = fleet.start("drain", "-e", json.dumps(variables))
     eventually(lambda: "job='copy'" in fleet.run("kvm1", "virsh dumpxml web"), seconds=180)
     run.kill()
     done = drain(fleet, "vms", drover_host="kvm1", drover_destination_pool="ceph")

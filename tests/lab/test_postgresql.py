@@ -44,13 +44,13 @@ def test_discover_place_drain(own_lab, tmp_path, postgres):
             )
         )
         fleet.make("kvm1", Domain("old", state="shutoff"))
-        said = ""
+        output = ""
         # The URL comes only from the variable, and Ansible has its highest verbosity.
         for name in ("discover", "place", "drain", "place"):
             done = own_lab.playbook(
                 f"drover.compute.{name}", "-e", f"@{variables}", "-vvv", "--diff"
             )
-            said += done.stdout + done.stderr
+            output += done.stdout + done.stderr
             if name == "place":
                 again, where = changed(done), fleet.settled()
                 assert (
@@ -66,7 +66,7 @@ def test_discover_place_drain(own_lab, tmp_path, postgres):
         )
         # The message about a server that does not answer has no password either.
         wrong = url.replace(f":{postgres.port}/", ":1/")
-        said += fleet.refused("hosts", "-vvv", "-e", json.dumps({"drover_store_url": wrong}))
+        output += fleet.refused("hosts", "-vvv", "-e", json.dumps({"drover_store_url": wrong}))
         for secret in (postgres.password, urllib.parse.quote(postgres.password, safe="")):
-            assert secret not in said
+            assert secret not in output
     clean(own_lab)

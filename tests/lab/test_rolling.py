@@ -43,12 +43,12 @@ def roll(fleet, *words, check=True, **variables):
 
 def hooks(fleet, **tasks):
     """Write hook files with these tasks; return the variable."""
-    found = {}
+    paths = {}
     for name, content in tasks.items():
         file = fleet.folder / f"{name}.yml"
         file.write_text(json.dumps(content))
-        found[name] = str(file)
-    return found
+        paths[name] = str(file)
+    return paths
 
 
 def boots(fleet):

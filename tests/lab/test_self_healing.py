@@ -90,10 +90,10 @@ def engine(fleet, tmp_path):
         return begun[-1]
 
     yield start
-    for each in begun:
-        if each.run.process.poll() is None:
-            each.run.kill()
-        print(each.said)
+    for engine_run in begun:
+        if engine_run.run.process.poll() is None:
+            engine_run.run.kill()
+        print(engine_run.said)
 
 
 def watched(fleet, engine, *domains) -> Engine:
@@ -329,12 +329,12 @@ def test_what_is_done_by_hand_is_in_the_store_within_seconds(fleet, engine):
     fleet.playbook("drain", "-e", json.dumps({"drover_host": "kvm1", **SHARED_POOL}))
     time.sleep(10)
     # The lines of the rulebook have only the changes by hand.
-    found = re.findall(
+    events = re.findall(
         r"^web (was moved from kvm1 to kvm2|stopped on kvm2|.*) at .* without drover",
         current.said,
         re.M,
     )
     assert (
-        found == ["was moved from kvm1 to kvm2", "stopped on kvm2"]
+        events == ["was moved from kvm1 to kvm2", "stopped on kvm2"]
         and fleet.where()["web"][0] != "kvm1"
     )

@@ -37,10 +37,10 @@ def holdings(fleet):
         " JOIN consumers c ON c.id = a.consumer_id JOIN resource_classes r ON r.id = a.class_id"
         " JOIN resource_providers p ON p.id = a.provider_id LEFT JOIN instances i ON i.uuid = c.uuid"
     )
-    found = {}
+    by_name = {}
     for name, provider, resource, used in rows:
-        found.setdefault(name, {}).setdefault(provider, {})[resource] = used
-    return found
+        by_name.setdefault(name, {}).setdefault(provider, {})[resource] = used
+    return by_name
 
 
 def discover(fleet, **variables):
@@ -152,13 +152,13 @@ def test_a_full_pool_is_full_for_all_hosts(sharing):
     fleet = sharing
     ((total, used),) = disks(fleet).values()
     assert used == 0
-    wanted = [
+    definitions = [
         {"name": f"web{number}", "memory_mb": 64, "disks": [{"size_gb": total // 2 + 1}]}
         for number in range(2)
     ]
-    said = fleet.refused(
-        "place", "-e", json.dumps({"drover_instance_definitions": wanted, **DECLARED})
+    refusal = fleet.refused(
+        "place", "-e", json.dumps({"drover_instance_definitions": definitions, **DECLARED})
     )
-    assert "No valid host" in said or "DISK_GB" in said
-    fleet.place(wanted[:1], **DECLARED)
+    assert "No valid host" in refusal or "DISK_GB" in refusal
+    fleet.place(definitions[:1], **DECLARED)
     assert disks(fleet)[POOL] == (total, total // 2 + 1)

@@ -21,23 +21,23 @@ PIECE = 64 << 10
 
 
 def snapshot(fleet, state, name="one", *words, instance="web", **variables):
-    given = {
+    extra_vars = {
         "drover_instance": instance,
         "drover_snapshot_state": state,
         "drover_snapshot_name": name,
     }
-    given.update({f"drover_snapshot_{key}": value for key, value in variables.items()})
-    return fleet.playbook("instance_snapshot", "-e", json.dumps(given), *words)
+    extra_vars.update({f"drover_snapshot_{key}": value for key, value in variables.items()})
+    return fleet.playbook("instance_snapshot", "-e", json.dumps(extra_vars), *words)
 
 
 def refused(fleet, state, name="one", instance="web", **variables):
-    given = {
+    extra_vars = {
         "drover_instance": instance,
         "drover_snapshot_state": state,
         "drover_snapshot_name": name,
         **variables,
     }
-    return " ".join(fleet.refused("instance_snapshot", "-e", json.dumps(given)).split())
+    return " ".join(fleet.refused("instance_snapshot", "-e", json.dumps(extra_vars)).split())
 
 
 def write(fleet, byte, piece, name="web", target="vda", host="kvm1"):
@@ -51,12 +51,12 @@ def write(fleet, byte, piece, name="web", target="vda", host="kvm1"):
 
 
 def active(fleet, name="web", target="vda", host="kvm1", where="--inactive"):
-    found = re.findall(
+    sources = re.findall(
         rf"^ *file +disk +{target} +(\S+)$",
         fleet.run(host, f"virsh domblklist {name} --details {where}"),
         re.MULTILINE,
     )
-    return found[0]
+    return sources[0]
 
 
 def has(fleet, path, host="kvm1", kind="qcow2", **pieces):

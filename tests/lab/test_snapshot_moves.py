@@ -57,13 +57,13 @@ def migrate(fleet, to, name="web", run=None, **variables):
 
 def recorded(fleet, host, name="web"):
     """Return libvirt's records of the snapshots: {name: XML}, and the current one."""
-    found = {
+    texts_by_name = {
         each: fleet.run(host, f"virsh snapshot-dumpxml --security-info {name} {each}")
         for each in shown(fleet, name, host)
     }
-    return found, fleet.run(
+    return texts_by_name, fleet.run(
         host, f"virsh snapshot-current --name {name}"
-    ).strip() if found else None
+    ).strip() if texts_by_name else None
 
 
 def carries(fleet, host, name="web"):
@@ -215,11 +215,11 @@ def test_an_evacuation_starts_the_newest_images(fleet, start):
     discover(fleet)
     assert fleet.settled() == {"web": (host, state)}
     done = fleet.delete("web")
-    left = {f"{SHARED}/{name}" for name in fleet.files(SHARED)}
-    assert fleet.where() == {} and left == {f"{SHARED}/{name}" for name in files} - newest, said(
-        done
+    remaining = {f"{SHARED}/{name}" for name in fleet.files(SHARED)}
+    assert fleet.where() == {} and remaining == {f"{SHARED}/{name}" for name in files} - newest, (
+        said(done)
     )
-    assert [path for path in left if path not in said(done)] == [], said(done)
+    assert [path for path in remaining if path not in said(done)] == [], said(done)
 
 
 def slow(fleet):

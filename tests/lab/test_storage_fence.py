@@ -99,18 +99,18 @@ def cluster(own_lab):
 @pytest.fixture
 def on_ceph(cluster, fleet):
     ceph.up(fleet.lab.layout)
-    found = OnCeph(fleet)
-    yield found
+    storage = OnCeph(fleet)
+    yield storage
     for host in ("kvm1", "kvm2"):
         fleet.lab.command("kill", host, check=False)
         fleet.lab.command("start", host)
-    found.cluster.ceph("osd", "blocklist", "clear")
+    storage.cluster.ceph("osd", "blocklist", "clear")
     fleet.everywhere(
         "for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each; done; true"
     )
-    for image in found.images():
+    for image in storage.images():
         # Ceph takes half a minute to notice the death of a client.
-        beside.until("the image can be removed", lambda name=image: removed(found, name), 90)
+        beside.until("the image can be removed", lambda name=image: removed(storage, name), 90)
 
 
 def administrator(on_ceph, host):
@@ -167,13 +167,13 @@ def test_a_host_that_still_writes_is_shut_out_and_let_in_again(on_ceph):
     assert set(fleet.where(["kvm2", "kvm3"])) == set()
 
     done = on_ceph.playbook("evacuate", drover_host="kvm1", **fence)
-    there, state = fleet.where(["kvm2", "kvm3"])["web"]
+    destination, state = fleet.where(["kvm2", "kvm3"])["web"]
     assert state == "running", said(done)
     assert "kvm1 is cut off from its storage: rbd:" in said(done)
     assert content(on_ceph, "web-root") == before
     inside.write("web", 3)
     assert content(on_ceph, "web-root") == before
-    Inside(fleet, there).write("web", 4)
+    Inside(fleet, destination).write("web", 4)
     assert content(on_ceph, "web-root") == b"\4" * 65536
 
     # The network is back, and the guest still runs there.
@@ -183,7 +183,7 @@ def test_a_host_that_still_writes_is_shut_out_and_let_in_again(on_ceph):
     refused = on_ceph.playbook("undrain", check=False, drover_host="kvm1", **fence)
     assert (
         refused.returncode != 0
-        and f"kvm1 stays shut out of its storage: web (now on {there}) still runs there"
+        and f"kvm1 stays shut out of its storage: web (now on {destination}) still runs there"
         in said(refused)
     ), said(refused)
     inside.write("web", 5)
@@ -196,11 +196,12 @@ def test_a_host_that_still_writes_is_shut_out_and_let_in_again(on_ceph):
     assert "kvm1 has its storage again" in said(done), said(done)
     assert ":0/0" not in on_ceph.cluster.ceph("osd", "blocklist", "ls")
     assert (
-        fleet.where()["web"] == (there, "running") and content(on_ceph, "web-root") == b"\4" * 65536
+        fleet.where()["web"] == (destination, "running")
+        and content(on_ceph, "web-root") == b"\4" * 65536
     )
     # The host is a destination again.
-    on_ceph.playbook("drain", drover_host=there)
-    assert fleet.settled()["web"][0] != there
+    on_ceph.playbook("drain", drover_host=destination)
+    assert fleet.settled()["web"][0] != destination
 
 
 def test_two_hosts_are_shut_out_one_after_the_other(on_ceph):
@@ -341,7 +342,7 @@ def test_the_word_of_a_fence_that_cuts_nothing_is_not_believed(on_ceph):
             and content(on_ceph, "web-root") == b"\2" * 65536
         )
         done = on_ceph.playbook("evacuate", **fence)
-        there, state = fleet.where(["kvm2", "kvm3"])["web"]
+        destination, state = fleet.where(["kvm2", "kvm3"])["web"]
         assert state == "running", said(done)
         inside.write("web", 3)
         assert content(on_ceph, "web-root") == b"\2" * 65536
@@ -368,7 +369,7 @@ def test_the_word_of_a_fence_that_cuts_nothing_is_not_believed(on_ceph):
     assert "kvm1 has its storage again" in said(done) and ":0/0" not in on_ceph.cluster.ceph(
         "osd", "blocklist", "ls"
     ), said(done)
-    assert fleet.where()["web"] == (there, "running")
+    assert fleet.where()["web"] == (destination, "running")
 
 
 def without_lock(on_ceph, name):
@@ -424,11 +425,11 @@ def test_the_blocklist_is_lifted_by_hand_before_the_restart(on_ceph):
     assert fleet.query("SELECT name FROM leases") == []
 
     done = on_ceph.playbook("evacuate", **fence)
-    there, state = fleet.where(["kvm2", "kvm3"])["web"]
+    destination, state = fleet.where(["kvm2", "kvm3"])["web"]
     assert state == "running", said(done)
     inside.write("web", 4)
     assert content(on_ceph, "web-root") == b"\3" * 65536
-    Inside(fleet, there).write("web", 5)
+    Inside(fleet, destination).write("web", 5)
     assert content(on_ceph, "web-root") == b"\5" * 65536
 
 

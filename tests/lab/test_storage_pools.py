@@ -53,17 +53,17 @@ def test_the_whole_life_of_an_instance_with_a_disk_in_a_pool(fleet):
     # A drain copies the disk of the local pool, and nothing of the shared storage.
     shared = fleet.files(SHARED)
     fleet.drain(host, **VARIABLES)
-    there, state = fleet.settled()["web"]
-    assert there != host and state == "running"
+    destination, state = fleet.settled()["web"]
+    assert destination != host and state == "running"
     assert (
         fleet.files(LOCAL, host) == []
-        and fleet.files(LOCAL, there) == [near]
+        and fleet.files(LOCAL, destination) == [near]
         and fleet.files(SHARED) == shared
     )
     assert holdings(fleet)["web"] == {
-        there: {"VCPU": 1, "MEMORY_MB": 64},
+        destination: {"VCPU": 1, "MEMORY_MB": 64},
         POOL: {"DISK_GB": 1},
-        own(there): {CLASS: 2},
+        own(destination): {CLASS: 2},
     }
     assert changed(discover(fleet, **VARIABLES)) == 0
 
@@ -73,7 +73,7 @@ def test_the_whole_life_of_an_instance_with_a_disk_in_a_pool(fleet):
         json.dumps({"drover_instance": "web", "drover_instance_force": True, **VARIABLES}),
     )
     assert "web" not in fleet.where(), said(done)
-    assert fleet.files(LOCAL, there) == [] and fleet.files(SHARED) == []
+    assert fleet.files(LOCAL, destination) == [] and fleet.files(SHARED) == []
     assert "web" not in holdings(fleet)
 
 

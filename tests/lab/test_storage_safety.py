@@ -86,13 +86,13 @@ def checked(fleet, name, destination="kvm2", host="kvm1"):
 
 def refused(fleet, name, **variables):
     """Return the reason why an instance is not moved to kvm2."""
-    given = {
+    extra_vars = {
         "drover_instances": [name],
         "drover_destination": "kvm2",
         "drover_instance_timeout": 30,
         **variables,
     }
-    return fleet.refused("instance_migrate", "-e", json.dumps(given))
+    return fleet.refused("instance_migrate", "-e", json.dumps(extra_vars))
 
 
 def starts(fleet, host, name):
@@ -322,12 +322,12 @@ def test_storage_what_the_destination_does_not_see(fleet):
 
 def test_storage_a_device_that_both_hosts_have(fleet):
     """The hosts of the lab have the devices of their machine, which the operator declares here."""
-    found = fleet.lab.host("kvm1").run(
+    outcome = fleet.lab.host("kvm1").run(
         f"truncate -s 8M {SHARED}/lun && losetup -f --show {SHARED}/lun"
     )
-    device = found.stdout.strip()
-    if found.rc or not device:
-        pytest.skip(f"this machine lets nobody set up a loop device: {found.stderr}")
+    device = outcome.stdout.strip()
+    if outcome.rc or not device:
+        pytest.skip(f"this machine lets nobody set up a loop device: {outcome.stderr}")
     try:
         define(
             fleet,

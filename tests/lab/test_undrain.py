@@ -46,13 +46,14 @@ def test_it_starts_what_the_drain_shut_down(fleet):
     disk = f"{SHARED}/high-0.qcow2"
     fleet.run("kvm1", f"mv {disk} {disk}.away")
     done = fleet.playbook("undrain", "-e", "drover_host=kvm1", check=False)
-    said = " ".join((done.stdout + done.stderr).split())
+    output = " ".join((done.stdout + done.stderr).split())
     assert (
         done.returncode == 2
-        and "kvm1 is back, but what its drain shut down does not all run again" in said
+        and "kvm1 is back, but what its drain shut down does not all run again" in output
     )
     assert (
-        re.search(r"high.*No such file", said) and "starts the instances that are still off" in said
+        re.search(r"high.*No such file", output)
+        and "starts the instances that are still off" in output
     )
     assert states(fleet) == {
         "low": "running",
@@ -61,7 +62,7 @@ def test_it_starts_what_the_drain_shut_down(fleet):
         "off": "shutoff",
     }
     assert not fleet.service("kvm1")["disabled"]
-    order = [said.index(f"{name}: starting on kvm1") for name in ("high", "pinned", "low")]
+    order = [output.index(f"{name}: starting on kvm1") for name in ("high", "pinned", "low")]
     assert order == sorted(order), "the highest priority first"
 
     fleet.run("kvm1", f"mv {disk}.away {disk}")
@@ -92,10 +93,10 @@ def test_a_rolling_maintenance_starts_what_it_shut_down(fleet):
         "-e",
         json.dumps({"drover_rolling_reboot": "never"}),
     )
-    said = " ".join(done.stdout.split())
+    output = " ".join(done.stdout.split())
     assert (
-        "To be shut down by their policy: halts, off" in said
-        and "Its drain shut down halts, to be started now" in said
+        "To be shut down by their policy: halts, off" in output
+        and "Its drain shut down halts, to be started now" in output
     )
     assert (
         states(fleet) == {"halts": "running", "off": "shutoff"}

@@ -74,27 +74,27 @@ class Watch:
     def doubled(self, key: str) -> list[str]:
         """Return the uuids or names that were seen on a host between two consecutive lists of
         another host with them."""
-        found = []
-        for each, seen in self._seen(key).items():
+        overlaps = []
+        for identity, seen in self._seen(key).items():
             for host in {host for dummy, dummy, host in seen}:
                 here = sorted(one for one in seen if one[2] == host)
                 for before, after in zip(here, here[1:]):
                     if after[0] - before[1] < CONTINUOUS:
-                        found += [
-                            f"{each} ran on {host} and {there} at {began}"
+                        overlaps += [
+                            f"{identity} ran on {host} and {there} at {began}"
                             for began, ended, there in seen
                             if there != host and before[1] < began and ended < after[0]
                         ]
-        return found
+        return overlaps
 
     def _seen(self, key: str) -> dict[str, list[tuple[float, float, str]]]:
         """Return all lists with a uuid, or a name: (began, ended, host)."""
-        found: dict[str, list[tuple[float, float, str]]] = {}
+        sightings: dict[str, list[tuple[float, float, str]]] = {}
         for file in self._folder.glob("seen-*"):
             host = file.name.removeprefix("seen-")
             for line in file.read_text(encoding="utf-8").splitlines():
                 began, ended, uuid, name = line.split(" ", 3)
-                found.setdefault(uuid if key == "uuid" else name, []).append(
+                sightings.setdefault(uuid if key == "uuid" else name, []).append(
                     (float(began), float(ended), host)
                 )
-        return found
+        return sightings

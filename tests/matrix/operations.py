@@ -110,20 +110,20 @@ class Place(Operation):
 
     def run(self, run):
         world = run.world
-        (found,) = run.task(
+        (instance,) = run.task(
             "localhost", "_definitions", instances=[{"name": "web", "memory_mb": 64}]
         )["instances"]
-        if found["state"] == "missing":
+        if instance["state"] == "missing":
             raise AnsibleActionFail("web is missing")
-        selection = found["selection"]
-        if found["state"] == "new":
-            (selection,) = run.task("localhost", "_schedule", requests=[found["request"]])[
+        selection = instance["selection"]
+        if instance["state"] == "new":
+            (selection,) = run.task("localhost", "_schedule", requests=[instance["request"]])[
                 "selections"
             ]
-        elif found["state"] != "building":
+        elif instance["state"] != "building":
             return
         claimed = run.task("localhost", "allocation", selections=[selection], of_definitions=True)
-        claim = {**found, **claimed["claims"][0]}
+        claim = {**instance, **claimed["claims"][0]}
         while claim is not None:
             claim = self._build(run, world, claim)
 
@@ -144,13 +144,13 @@ class Place(Operation):
             return None
         except (AnsibleActionFail, TimedOut) as problem:
             message = str(problem) or "It took too long."
-        given = {
+        arguments = {
             "uuid": claim["uuid"],
             "alternates": claim["alternates"],
             "message": message,
             "timeout": 1,
         }
-        settled = run.task(claim["host"], "_instance_build", state="settled", **given)
+        settled = run.task(claim["host"], "_instance_build", state="settled", **arguments)
         return None if settled["built"] else {**claim, **settled["claim"]}
 
 
@@ -453,7 +453,7 @@ class Evacuate(Operation):
         world.discover()
 
     def run(self, run):
-        given = {
+        arguments = {
             "host": "kvm1",
             "others": ["kvm2", "kvm3"],
             "max_evacuations": 1,
@@ -468,7 +468,7 @@ class Evacuate(Operation):
             "evacuate",
             state="judged",
             power="off" if dead else "on",
-            **given,
+            **arguments,
             **limits,
         )
         assert judged["fence"]
@@ -477,7 +477,7 @@ class Evacuate(Operation):
         except (AnsibleActionFail, TimedOut):
             run.task("localhost", "lease", name="kvm1", state="absent")
             raise
-        run.task("localhost", "evacuate", state="restarted", **given)
+        run.task("localhost", "evacuate", state="restarted", **arguments)
 
     @staticmethod
     def _fence(run):
@@ -732,17 +732,17 @@ class Rolling(Operation):
         world.discover()
 
     def run(self, run):
-        given = {
+        arguments = {
             "hosts": ["kvm1"],
             "reboot": "always",
             "bring_back": True,
             "max_migrations": 1,
             "max_migrations_overall": 1,
         }
-        given.update(max_wait=2, shutdown_timeout=1)
+        arguments.update(max_wait=2, shutdown_timeout=1)
 
         def call(**args):
-            return run.task("kvm1", "_rolling", **given, **args)
+            return run.task("kvm1", "_rolling", **arguments, **args)
 
         call(state="begun")
         planned = call(state="planned", seen=[call(state="looked")])
@@ -824,14 +824,14 @@ class BringIntoLine(AttachDisk):
 
     def run(self, run):
         disks = [{"size_gb": 1, "path": os.path.join(run.world.disks, name)} for name in self.disks]
-        wanted = {
+        definition = {
             "name": "web",
             "uuid": uuid_of("web"),
             "memory_mb": self.memory,
             "disks": disks,
             "policy": {"priority": 5},
         }
-        found = run.task("localhost", "_definitions", instances=[wanted])["instances"]
+        found = run.task("localhost", "_definitions", instances=[definition])["instances"]
         done = run.task(
             "localhost", "_alignment", definitions=found, apply=True, timeout=1, force=True
         )

@@ -87,11 +87,11 @@ class Person:
                 "again",
             )
         )
-        there = self.world.fleet.where()
+        places = self.world.fleet.where()
         name = self.random.choice(NAMES)
-        if (name in there) == (kind == "again"):
+        if (name in places) == (kind == "again"):
             return f"no {kind} of {name}", None
-        host = there[name][0][0] if name in there else self.random.choice(self.world.HOSTS)
+        host = places[name][0][0] if name in places else self.random.choice(self.world.HOSTS)
         try:
             getattr(self, "_" + kind.replace(" ", "_"))(name, host)
         except AnsibleActionFail as problem:
@@ -176,14 +176,14 @@ def size_of(path):
 
 def listed(operation):
     """Return dict pool -> dict instance -> GiB, from the image files in the folders."""
-    found = {}
+    by_pool = {}
     for pool, folder in operation.folders.items():
         for entry in os.scandir(folder):
             if entry.is_file():
-                amounts = found.setdefault(pool, {})
+                amounts = by_pool.setdefault(pool, {})
                 name = entry.name.removesuffix(".qcow2").partition("-")[0]
                 amounts[name] = amounts.get(name, 0) + size_of(entry.path) // GIB
-    return found
+    return by_pool
 
 
 def held(world):
@@ -202,7 +202,7 @@ def held(world):
         .where(classes.c.name.contains("DISK_GB"), allocations.c.used > 0)
     )
     names = {uuid_of(name): name for name in NAMES}
-    found = {}
+    by_pool = {}
     with Store.open(world.url).read() as connection:
         for provider, _dummy, uuid, used in connection.execute(query):
             # The class DISK_GB counts the storage of instances_path; each pool has another class.
@@ -214,8 +214,8 @@ def held(world):
                 ),
                 "disks",
             )
-            found.setdefault(pool, {})[names[uuid]] = used
-    return found
+            by_pool.setdefault(pool, {})[names[uuid]] = used
+    return by_pool
 
 
 def pytest_generate_tests(metafunc):

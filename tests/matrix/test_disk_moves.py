@@ -51,14 +51,16 @@ def abort(world, **given):
 
 def test_others_are_refused_until_it_has_ended(copying):
     _operation, world = copying
-    for module, given in (
+    for module, arguments in (
         ("instance", {"state": "absent"}),
         ("instance", {"state": "stopped"}),
         ("instance_migrate", {"host": "kvm2"}),
         ("instance_resize", {"vcpus": 2}),
     ):
         try:
-            result = Run(world, name="next").task("localhost", module, instances=["web"], **given)
+            result = Run(world, name="next").task(
+                "localhost", module, instances=["web"], **arguments
+            )
         except AnsibleActionFail as problem:
             assert "has a disk moved" in str(problem) or "being moved to another storage" in str(
                 problem
@@ -97,7 +99,7 @@ def test_a_move_that_takes_too_long_is_given_up(copying):
 
 def test_wrong_options_are_refused(copying):
     operation, world = copying
-    for given, says in (
+    for options, says in (
         ({"disk": "", "pool": "fast"}, "Set drover_disk"),
         ({"pool": ""}, "Set drover_pool"),
         (
@@ -107,7 +109,7 @@ def test_wrong_options_are_refused(copying):
     ):
         with pytest.raises(AnsibleActionFail, match=says):
             Run(world, name="next").task(
-                "localhost", "_disk_move", **{"instance": "web", "disk": "vda", **given}
+                "localhost", "_disk_move", **{"instance": "web", "disk": "vda", **options}
             )
     assert order_of(world) == orders.MOVING_DISK
 
@@ -121,12 +123,12 @@ def test_c1_the_host_of_the_move_is_dead(task_state):
         with Store.open(world.url).write() as connection:
             orders.begin(connection, uuid_of("web"), task_state, "cut off")
         run = Run(world)
-        said = ""
+        message = ""
         try:
             operation.run(run)
         except AnsibleActionFail as problem:
-            said = str(problem)
+            message = str(problem)
         restarted = task_state == orders.MOVING_DISK
-        assert bool(world.fleet.running(uuid_of("web"))) is restarted, said
+        assert bool(world.fleet.running(uuid_of("web"))) is restarted, message
         assert order_of(world) == (None if restarted else task_state)
-        assert ("drover_evacuate_force=open_disk_change" in said) is not restarted
+        assert ("drover_evacuate_force=open_disk_change" in message) is not restarted

@@ -62,11 +62,11 @@ def moments():
     folder.mkdir(exist_ok=True)
     # No test begins before all workers have collected the tests.
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    known = {}
+    by_operation = {}
     # First the operations that no other worker has begun, then the operations of the others.
     for flags in (fcntl.LOCK_EX | fcntl.LOCK_NB, fcntl.LOCK_EX):
         for number, name in enumerate(OPERATIONS):
-            if name in known:
+            if name in by_operation:
                 continue
             with open(folder / str(number), "a+", encoding="utf-8") as file:
                 try:
@@ -78,17 +78,17 @@ def moments():
                 if not text:
                     text = json.dumps(moments_of(name))
                     file.write(text)
-                known[name] = json.loads(text)
-    return known
+                by_operation[name] = json.loads(text)
+    return by_operation
 
 
 def cells():
     """Return (operation, fault, moment) of every cell."""
-    known = moments()
+    by_operation = moments()
     return [
         (name, fault, moment)
         for name in OPERATIONS
-        for moment in known[name]
+        for moment in by_operation[name]
         for fault, kind in FAULTS.items()
         if kind.can_happen(moment)
     ]

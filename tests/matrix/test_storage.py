@@ -43,16 +43,18 @@ class Life:
     def place(self, *disks):
         """Place it as the role place does; return its host."""
         run, world = Run(self.world), self.world
-        (found,) = run.task(
+        (instance,) = run.task(
             "localhost",
             "_definitions",
             instances=[{"name": "web", "memory_mb": 64, "disks": list(disks)}],
         )["instances"]
-        (selection,) = run.task("localhost", "_schedule", requests=[found["request"]])["selections"]
+        (selection,) = run.task("localhost", "_schedule", requests=[instance["request"]])[
+            "selections"
+        ]
         (claimed,) = run.task(
             "localhost", "allocation", selections=[selection], of_definitions=True
         )["claims"]
-        claim = {**found, **claimed}
+        claim = {**instance, **claimed}
         self.uuid = claim["uuid"]
         laid_out = disk_layout(
             claim["disks"], f"{world.disks}/web", {}, claim.get("pools") or {}, self.uuid
@@ -118,10 +120,10 @@ class Life:
         with contextlib.suppress(AnsibleActionFail):
             self.world.discover()
         others = [name for name in self.world.HOSTS if name != host]
-        given = {"host": host, "others": others, "max_evacuations": 1, "start_timeout": 1}
+        arguments = {"host": host, "others": others, "max_evacuations": 1, "start_timeout": 1}
         limits = {"down_seconds": 0, "quiet_seconds": 0, "start_seconds": 0, "down_percent": 100}
         assert Run(self.world).task(
-            "localhost", "evacuate", state="judged", power="off", **given, **limits
+            "localhost", "evacuate", state="judged", power="off", **arguments, **limits
         )["fence"]
         event = Run(self.world).task(
             "localhost", "_power_event", host=host, action="fence", driver="ipmi"
@@ -134,7 +136,7 @@ class Life:
             status="completed",
             power_state="off",
         )
-        return Run(self.world).task("localhost", "evacuate", state="restarted", **given)
+        return Run(self.world).task("localhost", "evacuate", state="restarted", **arguments)
 
     def delete(self):
         return Run(self.world).task(
@@ -260,11 +262,11 @@ def test_discovery_counts_each_disk_as_place_did():
     operation = Fast()
     with world_of(operation) as world:
         life = Life(world)
-        there, elsewhere = (
+        pool_image, elsewhere = (
             qemu_img(os.path.join(folder, "data.qcow2"), size="1G")
             for folder in (operation.folder, world.disks)
         )
-        source = {"size_gb": 1, "source": {"path": there, "format": "qcow2"}}
+        source = {"size_gb": 1, "source": {"path": pool_image, "format": "qcow2"}}
         for disk, words in (
             (source, "counts on the storage pool fast.* pool: fast"),
             (

@@ -317,12 +317,14 @@ class World:
         )
         run.moments(f"before {call}")
         self._reach(host)
-        found = self._carry_out(run, host, (module, arguments, check_mode, diff, environment), call)
+        answer = self._carry_out(
+            run, host, (module, arguments, check_mode, diff, environment), call
+        )
         run.moments(f"after {call}")
-        if found is None or not host.on:
+        if answer is None or not host.on:
             raise AnsibleConnectionFailure(f"Connection to {name} closed by remote host")
         self._reach(host)
-        return found
+        return answer
 
     def _reach(self, host):
         if not (host.on and host.reached):
@@ -425,16 +427,16 @@ class World:
             for uuid in host.domains():
                 places.setdefault(uuid, []).append(name)
         # An allocation of a pool belongs to no host.
-        held = {
+        hosts_by_uuid = {
             uuid: sorted(host for host in hosts if host is not None)
             for uuid, hosts in fleets.holdings(self.url).items()
             if uuid in places or uuid not in self.removed
         }
         # A domain that is off may be defined twice, by a person who moved it at the same time.
-        if set(held) != set(places) or any(
-            len(hosts) != 1 or hosts[0] not in places[uuid] for uuid, hosts in held.items()
+        if set(hosts_by_uuid) != set(places) or any(
+            len(hosts) != 1 or hosts[0] not in places[uuid] for uuid, hosts in hosts_by_uuid.items()
         ):
-            raise Violation(f"room is held {held}, and instances are {places}")
+            raise Violation(f"room is held {hosts_by_uuid}, and instances are {places}")
         with Store.open(self.url).read() as connection:
             instances = connection.execute(sa.select(tables.instances)).all()
             open_moves = connection.execute(

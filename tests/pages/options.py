@@ -107,7 +107,7 @@ def variable(name: str) -> str:
 @functools.cache
 def types() -> dict[str, set[str]]:
     """Return the types of each known variable."""
-    found: dict[str, set[str]] = {variable(name): set() for name in table()["set_by_us"].split()}
+    by_name: dict[str, set[str]] = {variable(name): set() for name in table()["set_by_us"].split()}
     tables = [
         of_hosts(),
         of_playbooks(),
@@ -116,11 +116,11 @@ def types() -> dict[str, set[str]]:
     for each in tables:
         for name, option in each.items():
             if name.startswith(PREFIX):
-                found.setdefault(name, set()).add(option.get("type", "str"))
+                by_name.setdefault(name, set()).add(option.get("type", "str"))
     defaults = yaml_text.load(
         (ROOT / "playbooks/vars/awx/defaults.yml").read_text(encoding="utf-8")
     )
-    return {**found, **{name: set() for name in defaults}}
+    return {**by_name, **{name: set() for name in defaults}}
 
 
 def known() -> frozenset[str]:
@@ -148,14 +148,14 @@ def _of_entry(entry: dict[str, Any]) -> dict[str, Option]:
 
 
 def _of_variable(name: str) -> Option:
-    said = table()["variables"][name]
-    module = said.partition(".")[0] if isinstance(said, str) else ""
+    entry = table()["variables"][name]
+    module = entry.partition(".")[0] if isinstance(entry, str) else ""
     names = {
         other.partition(".")[2]: variable(key)
         for key, other in table()["variables"].items()
         if isinstance(other, str) and other.startswith(f"{module}.")
     }
-    return _resolved(said, module, names)
+    return _resolved(entry, module, names)
 
 
 def _resolved(said: str | Option, module: str, names: dict[str, str]) -> Option:

@@ -88,11 +88,11 @@ def _fleet(url: str) -> None:
     hosts = []
     for number in range(1, 25):
         domains = []
-        for each in range(2 + number * 7 % 9):
-            kind, vcpus, memory, disk = kinds[(number + each) % len(kinds)]
-            state = "shutoff" if (number + each) % 11 == 0 else "running"
+        for index in range(2 + number * 7 % 9):
+            kind, vcpus, memory, disk = kinds[(number + index) % len(kinds)]
+            state = "shutoff" if (number + index) % 11 == 0 else "running"
             domains.append(
-                fleets.domain(f"{kind}{number:02d}{each}", vcpus, memory, disk, state=state)
+                fleets.domain(f"{kind}{number:02d}{index}", vcpus, memory, disk, state=state)
             )
         options = {
             "vcpus": 64,
@@ -141,7 +141,7 @@ def _fleet(url: str) -> None:
         ]
         bulk.insert(connection, tables.migrations, rows)
     with Store.open(url).read() as connection:
-        wanted = [
+        requests = [
             {
                 "name": name,
                 "uuid": fleets.uuid_of(name),
@@ -151,7 +151,7 @@ def _fleet(url: str) -> None:
             }
             for name in ("shop1", "shop2")
         ]
-        picked = scheduling.decide(connection, wanted, Policy.from_mapping({}), AT)
+        picked = scheduling.decide(connection, requests, Policy.from_mapping({}), AT)
     with Store.open(url).write(together=True) as connection:
         claims.claim(connection, picked, AT - 60, actor="ada@desk, process 4711")
         # The picture names ada, and not the user who makes it.

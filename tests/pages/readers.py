@@ -67,13 +67,13 @@ _READ_ONLY = {
 def of_playbook(name: str) -> frozenset[str]:
     """Return the variables that a playbook reads."""
     plays = yaml_text.load((PLAYBOOKS / f"{name}.yml").read_text(encoding="utf-8"))
-    found = set(_of(plays, _Scope(PLAYBOOKS)))
+    variables = set(_of(plays, _Scope(PLAYBOOKS)))
     for play in plays:
         for file in play.get("vars_files") or ():
-            found |= set(yaml_text.load((PLAYBOOKS / file).read_text(encoding="utf-8")))
-    for variable in found & set(_FILES_OF_USERS):
-        found |= set(_declared(*_FILES_OF_USERS[variable]))
-    return frozenset(found & options.known())
+            variables |= set(yaml_text.load((PLAYBOOKS / file).read_text(encoding="utf-8")))
+    for variable in variables & set(_FILES_OF_USERS):
+        variables |= set(_declared(*_FILES_OF_USERS[variable]))
+    return frozenset(variables & options.known())
 
 
 @functools.cache
@@ -192,7 +192,7 @@ def _of_plugins(text: str) -> Iterator[str]:
 @functools.cache
 def _of_plugin(name: str) -> frozenset[str]:
     """Return the variables of the action plugin and the filter of a name."""
-    found: set[str] = set()
+    names: set[str] = set()
     for kind in ("action", "filter", "lookup"):
         if (PLUGINS / kind / f"{name}.py").is_file():
             module = importlib.import_module(f"{PACKAGE}plugins.{kind}.{name}")
@@ -203,25 +203,25 @@ def _of_plugin(name: str) -> frozenset[str]:
                 if isinstance(variables, dict)
                 else [each if isinstance(each, str) else each[1] for each in variables]
             )
-            found |= {f"{options.PREFIX}{each}" for each in pairs} | _constants(module.__name__)
+            names |= {f"{options.PREFIX}{each}" for each in pairs} | _constants(module.__name__)
             if kind != "filter":
-                found.add(f"{options.PREFIX}store_url")
+                names.add(f"{options.PREFIX}store_url")
             if isinstance(plugin, type) and issubclass(plugin, ConductorAction):
                 # It reads hosts, each with the variables that describe the host.
-                found |= _of_plugin("compute_node")
+                names |= _of_plugin("compute_node")
             # An action that writes to the store records the reason.
             if kind == "action" and not (name.endswith("_info") or name in _READ_ONLY):
-                found.add(f"{options.PREFIX}reason")
-    return frozenset(found)
+                names.add(f"{options.PREFIX}reason")
+    return frozenset(names)
 
 
 @functools.cache
 def _constants(module: str) -> set[str]:
     """Return the names that a module of ours, with all its imports, reads from the variables of
     hosts."""
-    found, seen, left = set(), set(), [module]
-    while left:
-        name = left.pop()
+    constants, seen, queue = set(), set(), [module]
+    while queue:
+        name = queue.pop()
         if name in seen or name.endswith(".known_variables"):
             continue
         seen.add(name)
@@ -243,19 +243,19 @@ def _constants(module: str) -> set[str]:
                 and _NAME.fullmatch(node.value)
                 and node not in named
             ):
-                found.add(node.value)
+                constants.add(node.value)
             elif isinstance(node, ast.ImportFrom):
                 source = (
                     importlib.util.resolve_name("." * node.level + (node.module or ""), spec.parent)
                     if node.level
                     else node.module or ""
                 )
-                left += [
+                queue += [
                     each
                     for each in (source, *(f"{source}.{each.name}" for each in node.names))
                     if each.startswith(_READERS)
                 ]
-    return found
+    return constants
 
 
 def _spec(name: str) -> Any:

@@ -299,15 +299,15 @@ class Watched(Scenario):
             question = DrainQuestion(
                 self.policy, limits, MIB_PER_SECOND, **request.pop("question", {})
             )
-            wanted = DrainRequest(
+            drain_request = DrainRequest(
                 [host] if isinstance(host, str) else host,
                 question,
                 MoveSettings(limits, options),
                 "new kernel",
                 **request,
             )
-            result = Drain(run, wanted).run()
-            for each in [result] if wanted.plan_only else result["hosts"]:
+            result = Drain(run, drain_request).run()
+            for each in [result] if drain_request.plan_only else result["hosts"]:
                 run.say(each["message"])
 
     def do_evacuate(self, host):
@@ -316,12 +316,12 @@ class Watched(Scenario):
         with self.run() as run:
             others = [name for name in sorted(self.fleet.hosts) if name != host]
             limits = fencing.Limits(down_seconds=0, quiet_seconds=0, down_percent=100)
-            wanted = EvacuationRequest(
+            evacuation_request = EvacuationRequest(
                 host, others, self.policy, operator="somebody", limits=limits
             )
-            if Evacuation(run, wanted).judge("off")["fence"]:
+            if Evacuation(run, evacuation_request).judge("off")["fence"]:
                 self._fence(run, host, driver=True)
-            run.say(Evacuation(run, wanted).restart()["message"])
+            run.say(Evacuation(run, evacuation_request).restart()["message"])
 
 
 def fleet(**changes):

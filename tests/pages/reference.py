@@ -88,11 +88,11 @@ def variables() -> str:
 
 def _described() -> dict[str, dict[str, Any]]:
     """Return {variable: kind, text, default, readers}."""
-    found: dict[str, dict[str, Any]] = {}
+    by_variable: dict[str, dict[str, Any]] = {}
 
     def add(name: str, kind: str, option: options.Option, reader: str) -> None:
         text = options.markdown(option)
-        entry = found.setdefault(
+        entry = by_variable.setdefault(
             name, {"kind": kind, "text": text, "default": options.default(option), "readers": []}
         )
         if reader not in entry["readers"]:
@@ -121,7 +121,7 @@ def _described() -> dict[str, dict[str, Any]]:
     rows = {name: row for name, *row in reversed(list(_rows()))}
     for name, option in options.of_playbooks().items():
         text, default, page = rows.get(name, ("", "", ""))
-        found.setdefault(
+        by_variable.setdefault(
             name,
             {
                 "kind": "host" if name.startswith("drover_power_") else _kind(name),
@@ -131,7 +131,7 @@ def _described() -> dict[str, dict[str, Any]]:
             },
         )
     for name, text, default in _awx():
-        found.setdefault(
+        by_variable.setdefault(
             name,
             {
                 "kind": "awx",
@@ -140,7 +140,7 @@ def _described() -> dict[str, dict[str, Any]]:
                 "readers": ["`awx_setup`"],
             },
         )
-    return found
+    return by_variable
 
 
 def _kind(name: str) -> str:
@@ -347,11 +347,11 @@ def read_by_playbooks() -> str:
         "READ: dict[str, str] = {",
     ]
     for path in sorted((ROOT / "playbooks").glob("*.yml")):
-        found, of_hosts = readers.of_playbook(path.stem), readers.of_hosts()
-        hosts = found >= of_hosts
+        names, of_hosts = readers.of_playbook(path.stem), readers.of_hosts()
+        hosts = names >= of_hosts
         text += [
             f'    "{path.stem}": """',
-            *_without_prefix(found - of_hosts if hosts else found),
+            *_without_prefix(names - of_hosts if hosts else names),
             *(['"""', "    + OF_HOSTS,"] if hosts else ['""",']),
         ]
     return "\n".join([*text, "}", ""])

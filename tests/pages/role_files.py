@@ -61,24 +61,24 @@ def _block(role: str, entry: str) -> str:
 def _written(option: options.Option) -> options.Option:
     """Return an option as it is written: a text of one paragraph is no list, and a default has a value."""
     text = option.get("paragraphs") or option["description"]
-    found = {
+    fields = {
         **option,
         "description": text[0] if isinstance(text, list) and len(text) == 1 else text,
     }
     return {
-        key: found[key]
+        key: fields[key]
         for key in options.KEYS
-        if key in found and not (key == "default" and found[key] in (None, "", []))
+        if key in fields and not (key == "default" and fields[key] in (None, "", []))
     }
 
 
 def _table(role: str, entries: Sequence[str]) -> str:
     rows = ["| Variable | Default | |", "|---|---|---|"]
-    found: dict[str, list[str]] = {}
+    by_variable: dict[str, list[str]] = {}
     for entry in entries:
         for name in options.of_role(role)[entry]:
-            found.setdefault(name, []).append(entry)
-    for name, readers in found.items():
+            by_variable.setdefault(name, []).append(entry)
+    for name, readers in by_variable.items():
         option = options.of_role(role)[readers[0]][name]
         only = len(readers) == 1 and readers[0] != "main" and len(entries) > 1
         default = options.default(option)

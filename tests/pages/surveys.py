@@ -55,21 +55,25 @@ def _option(variable: str, entry: str | None) -> options.Option:
 def _answer(option: options.Option, own: dict[str, Any]) -> dict[str, Any]:
     """Return the keys of a question that say which answers it takes."""
     kind, default = own.get("type", option.get("type", "str")), option.get("default")
-    found: dict[str, Any] = {"type": "text"}
+    question: dict[str, Any] = {"type": "text"}
     if kind == "bool":
-        found = {"type": "multiplechoice", "choices": ["true", "false"]}
+        question = {"type": "multiplechoice", "choices": ["true", "false"]}
         default = str(bool(default)).lower()
     elif option.get("choices"):
-        found = {"type": "multiplechoice", "choices": option["choices"]}
+        question = {"type": "multiplechoice", "choices": option["choices"]}
     elif kind == "int":
-        found = {"type": "integer", "min": 0 if default == 0 else 1}
+        question = {"type": "integer", "min": 0 if default == 0 else 1}
     elif kind == "dict":
-        found, default = {"type": "text", "min": 2}, "{}"
+        question, default = {"type": "text", "min": 2}, "{}"
     elif option.get("required") or default:
-        found["min"] = 1
-    given = default not in (None, "", [])
-    found |= {"default": default} if given and kind in _SIMPLE else {}
-    return {**found, "required": bool(given and kind in _SIMPLE or option.get("required")), **own}
+        question["min"] = 1
+    has_default = default not in (None, "", [])
+    question |= {"default": default} if has_default and kind in _SIMPLE else {}
+    return {
+        **question,
+        "required": bool(has_default and kind in _SIMPLE or option.get("required")),
+        **own,
+    }
 
 
 _SIMPLE = ("str", "int", "bool", "dict", "path")

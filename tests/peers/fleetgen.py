@@ -190,8 +190,8 @@ class Fleet:
         r = self.rng
         pool = [v for v in range(len(self.vms)) if self.vms[v]["host"] is not None]
         r.shuffle(pool)
-        left, g = int(len(pool) * share), 0
-        while left > 1 and pool:
+        remaining, g = int(len(pool) * share), 0
+        while remaining > 1 and pool:
             size, got, seen = r.randint(2, 6), [], set()
             for v in list(pool[:400]):
                 if self.vms[v]["host"] not in seen:
@@ -207,7 +207,7 @@ class Fleet:
                 self.vms[v]["groups"].append(f"g{g:03d}")
                 self.groups_on[h][f"g{g:03d}"] = 1
             g += 1
-            left -= len(got)
+            remaining -= len(got)
 
     def add_traits(self, share):
         for _v, x in enumerate(self.vms):

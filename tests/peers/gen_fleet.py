@@ -315,10 +315,10 @@ def make_topology(kind, roots, seed=0, allocs=None):
 
 def _random_allocations(topo, rng, count):
     """Small single-provider allocations that respect every unit rule."""
-    left = {}
+    room = {}
     for p in topo["providers"]:
         for rc, i in p["inventories"].items():
-            left[p["name"], rc] = (i["total"] - i["reserved"]) * i["allocation_ratio"]
+            room[p["name"], rc] = (i["total"] - i["reserved"]) * i["allocation_ratio"]
     for n in range(count):
         p = rng.choice(topo["providers"])
         res = {}
@@ -326,9 +326,9 @@ def _random_allocations(topo, rng, count):
             unit = max(i["min_unit"], i["step_size"])
             unit += -unit % i["step_size"]
             amount = unit * rng.choice((1, 1, 2))
-            if amount <= i["max_unit"] and amount <= left[p["name"], rc]:
+            if amount <= i["max_unit"] and amount <= room[p["name"], rc]:
                 res[rc] = amount
-                left[p["name"], rc] -= amount
+                room[p["name"], rc] -= amount
         if res:
             topo["allocations"].append(
                 {
@@ -394,15 +394,15 @@ def fleet_aggregates(fleet):
     """name -> {'metadata', 'hosts'}; a zone is a separate aggregate."""
     out = {}
     for h in fleet["hosts"]:
-        found = list(h.get("aggregates") or [])
+        aggregates = list(h.get("aggregates") or [])
         if h.get("availability_zone"):
-            found.append(
+            aggregates.append(
                 {
                     "name": "az-" + h["availability_zone"],
                     "metadata": {"availability_zone": h["availability_zone"]},
                 }
             )
-        for a in found:
+        for a in aggregates:
             agg = out.setdefault(a["name"], {"metadata": {}, "hosts": []})
             agg["metadata"].update(a.get("metadata") or {})
             agg["hosts"].append(h["host"])

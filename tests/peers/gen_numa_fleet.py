@@ -62,7 +62,7 @@ SHAPES = [
 def cores_of(sockets, cells, cores, threads, interleaved):
     """[[set of siblings, ...] of each cell]; numbered as the kernel does, or core by core."""
     total = sockets * cells * cores
-    found, number = [], 0
+    by_cell, number = [], 0
     for _cell in range(sockets * cells):
         mine = []
         for _core in range(cores):
@@ -71,8 +71,8 @@ def cores_of(sockets, cells, cores, threads, interleaved):
             else:
                 mine.append([number + thread * total for thread in range(threads)])
             number += 1
-        found.append(mine)
-    return found
+        by_cell.append(mine)
+    return by_cell
 
 
 def cpu_sets(dice, cores):
@@ -108,31 +108,31 @@ def pages_of(dice, memory_mb):
     """(pages, memory) of a cell; memory that huge pages take is none of the small pages'."""
     if dice.pages == "none":
         return []
-    found, left = [], memory_mb - 256
+    sizes, remaining_mb = [], memory_mb - 256
     if dice.pages in ("1g", "both"):
         number = max(1, int(memory_mb * dice.share / 1024))
-        found.append(
+        sizes.append(
             {
                 "size_kb": 1048576,
                 "total": number,
                 "reserved": 1 if dice.reserve and number > 2 else 0,
             }
         )
-        left -= number * 1024
+        remaining_mb -= number * 1024
     if dice.pages in ("2m", "both"):
         number = int(memory_mb * dice.share / 2)
-        found.append({"size_kb": 2048, "total": number, "reserved": 128 if dice.reserve else 0})
-        left -= number * 2
+        sizes.append({"size_kb": 2048, "total": number, "reserved": 128 if dice.reserve else 0})
+        remaining_mb -= number * 2
     if dice.pages == "2m-empty":
-        found.append({"size_kb": 2048, "total": 0, "reserved": 0})
-    return [{"size_kb": 4, "total": max(left, 0) * 256, "reserved": 0}] + sorted(
-        found, key=lambda p: p["size_kb"]
+        sizes.append({"size_kb": 2048, "total": 0, "reserved": 0})
+    return [{"size_kb": 4, "total": max(remaining_mb, 0) * 256, "reserved": 0}] + sorted(
+        sizes, key=lambda p: p["size_kb"]
     )
 
 
 def devices(rng, number_of_cells):
     """PCI devices of a host."""
-    found = []
+    device_list = []
     kinds = rng.sample(["gpu", "big", "nvme", "nic", "qat"], rng.randint(2, 4))
     bus = 0x18
     unknown = rng.random() < 0.15
@@ -144,7 +144,7 @@ def devices(rng, number_of_cells):
         if kind in ("gpu", "big", "nvme"):
             ids = {"gpu": GPU, "big": GPU_BIG, "nvme": NVME}[kind]
             for _ in range(rng.choice([1, 1, 2, 4])):
-                found.append(
+                device_list.append(
                     dict(ids, address=f"0000:{bus:02x}:00.0", numa_node=node(), dev_type="type-PCI")
                 )
                 bus += 1
@@ -153,9 +153,11 @@ def devices(rng, number_of_cells):
             for _ in range(rng.choice([1, 2])):
                 parent = f"0000:{bus:02x}:00.0"
                 where = node()
-                found.append(dict(parent_ids, address=parent, numa_node=where, dev_type="type-PF"))
+                device_list.append(
+                    dict(parent_ids, address=parent, numa_node=where, dev_type="type-PF")
+                )
                 for function in range(rng.choice([0, 2, 4, 4])):
-                    found.append(
+                    device_list.append(
                         dict(
                             child_ids,
                             address=f"0000:{bus:02x}:00.{function + 1}",
@@ -165,7 +167,7 @@ def devices(rng, number_of_cells):
                         )
                     )
                 bus += 1
-    return found
+    return device_list
 
 
 def host(rng, number):
@@ -217,7 +219,7 @@ def host(rng, number):
         made[-1].update(cpus=[], pcpus=[], siblings=[])
     elif odd < 0.10:
         made = []
-    found = {
+    host_data = {
         "name": f"host{number}",
         "cells": made,
         "cpu_allocation_ratio": rng.choice([1.0, 2.0, 4.0, 16.0]),
@@ -226,10 +228,10 @@ def host(rng, number):
     }
     # Nova cannot count the use of a cell without figures of pages.
     count = rng.choice([0, 0, 1, 2, 3, 5]) if dice.pages != "none" else 0
-    found["instances"] = [
+    host_data["instances"] = [
         request(rng, f"old{each}", (cores * threads, gib), plain=True) for each in range(count)
     ]
-    return found
+    return host_data
 
 
 def request(rng, name, size, plain=False):

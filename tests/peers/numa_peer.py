@@ -212,18 +212,20 @@ class Request:
             # The other checks of the API before the scheduler.
             hardware.get_cpu_topology_constraints(self.flavor, self.image)
             policy = hardware.get_pci_numa_policy_constraint(self.flavor, self.image)
-            found = pci_request.get_pci_requests_from_flavor(self.flavor, affinity_policy=policy)
-            for each in data.get("pci_requests") or ():
-                found.requests.append(
+            pci_requests = pci_request.get_pci_requests_from_flavor(
+                self.flavor, affinity_policy=policy
+            )
+            for entry in data.get("pci_requests") or ():
+                pci_requests.requests.append(
                     objects.InstancePCIRequest(
-                        count=each.get("count", 1),
-                        spec=each["spec"],
+                        count=entry.get("count", 1),
+                        spec=entry["spec"],
                         alias_name=None,
-                        numa_policy=policy or each.get("numa_policy"),
-                        request_id=named("request", self.name, len(found.requests)),
+                        numa_policy=policy or entry.get("numa_policy"),
+                        request_id=named("request", self.name, len(pci_requests.requests)),
                     )
                 )
-            self.pci = found
+            self.pci = pci_requests
         except (exception.NovaException, ValueError) as exc:
             self.error = f"{type(exc).__name__}: {exc}"
 
@@ -239,10 +241,10 @@ class Request:
             numa_topology=None,
             pci_requests=self.pci,
         )
-        found = sched_utils.ResourceRequest.from_request_spec(spec)
-        group = found.get_request_group(None)
+        resource_request = sched_utils.ResourceRequest.from_request_spec(spec)
+        group = resource_request.get_request_group(None)
         return {
-            "resources": dict(found.merged_resources()),
+            "resources": dict(resource_request.merged_resources()),
             "required": sorted(group.required_traits),
             "forbidden": sorted(group.forbidden_traits),
         }
@@ -293,21 +295,23 @@ class Host:
 
     def answer(self, request, keep=False):
         """The answer of both host filters and then of the claim."""
-        found = {
+        answer = {
             "fits": False,
             "why": None,
             "numa": request.topology is not None,
             "cells": [],
             "pci": [],
         }
-        asked = request.pci.requests
+        pci_requests = request.pci.requests
         # PciPassthroughFilter does not look at cells.
-        if asked and not self.scheduler_stats().support_requests(asked, provider_mapping=None):
-            return dict(found, why="pci filter")
+        if pci_requests and not self.scheduler_stats().support_requests(
+            pci_requests, provider_mapping=None
+        ):
+            return dict(answer, why="pci filter")
         fitted = None
         if request.topology is not None:
             if self.topology is None:
-                return dict(found, why="no host topology")
+                return dict(answer, why="no host topology")
             state = type("State", (), {"numa_topology": self.topology})()
             properties = {
                 key: request.image.properties.get(key)
@@ -316,41 +320,41 @@ class Host:
             if not numa_filter.NUMATopologyFilter._satisfies_cpu_policy(
                 None, state, request.flavor.extra_specs, properties
             ):
-                return dict(found, why="thread policy")
+                return dict(answer, why="thread policy")
             fitted = self.fit(request, self.scheduler_stats())
             if fitted is None:
-                return dict(found, why="numa fit")
+                return dict(answer, why="numa fit")
             # The compute host fits again, with the devices at hand.
             fitted = self.fit(request, self.stats)
             if fitted is None:
-                return dict(found, why="numa fit")
+                return dict(answer, why="numa fit")
         topology = self.topology
         if keep and fitted is not None:
             try:
                 topology = hardware.numa_usage_from_instance_numa(topology, fitted)
             except IndexError:
                 # Nova's fit takes cells without figures of pages, its count of use does not.
-                return dict(found, why="no page figures")
+                return dict(answer, why="no page figures")
         stats = self.stats if keep else copy_of(self.stats)
         cells = fitted.cells if fitted is not None else None
         pools = {
             id(device): pool.get("address") for pool in stats.pools for device in pool["devices"]
         }
         try:
-            devices = stats.consume_requests(asked, cells) if asked else []
+            devices = stats.consume_requests(pci_requests, cells) if pci_requests else []
         except exception.PciDeviceRequestFailed:
-            return dict(found, why="pci claim")
+            return dict(answer, why="pci claim")
         self.topology = self.stats.numa_topology = topology
         self.fitted = fitted
-        found.update(
+        answer.update(
             fits=True, cells=[cell_json(number, cell) for number, cell in enumerate(cells or ())]
         )
-        for each in asked:
-            mine = [device for device in devices if device.request_id == each.request_id]
-            found["pci"].append(
+        for device_request in pci_requests:
+            mine = [device for device in devices if device.request_id == device_request.request_id]
+            answer["pci"].append(
                 {
-                    "count": each.count,
-                    "policy": each.numa_policy or "legacy",
+                    "count": device_request.count,
+                    "policy": device_request.numa_policy or "legacy",
                     "devices": [
                         {
                             "address": device.address,
@@ -362,7 +366,7 @@ class Host:
                     ],
                 }
             )
-        return found
+        return answer
 
 
 def in_order(topology, wanted, asked, stats):
@@ -501,18 +505,20 @@ def answers(document, with_xml=False, fresh=False):
         placement = request.placement() if request.error is None else None
         for host in hosts:
             if request.error is not None:
-                found = {"fits": False, "why": request.error, "numa": None, "cells": [], "pci": []}
+                answer = {"fits": False, "why": request.error, "numa": None, "cells": [], "pci": []}
             else:
-                found = host.answer(request)
-            found = dict({"request": request.name, "host": host.name}, **found, placement=placement)
+                answer = host.answer(request)
+            answer = dict(
+                {"request": request.name, "host": host.name}, **answer, placement=placement
+            )
             if host.unplaced:
-                found["unplaced"] = host.unplaced
-            if with_xml and found["fits"] and host.topology is not None:
+                answer["unplaced"] = host.unplaced
+            if with_xml and answer["fits"] and host.topology is not None:
                 try:
-                    found["xml"] = xml_of(host, request)
+                    answer["xml"] = xml_of(host, request)
                 except exception.NovaException as exc:
-                    found["xml"] = [f"{type(exc).__name__}: {exc}"]
-            yield found
+                    answer["xml"] = [f"{type(exc).__name__}: {exc}"]
+            yield answer
 
 
 def main():
@@ -527,12 +533,12 @@ def main():
     options = parser.parse_args()
     document = json.load(sys.stdin)
     counts = {}
-    for found in answers(document, options.xml, options.fresh):
+    for answer in answers(document, options.xml, options.fresh):
         if options.summary:
-            why = "fits" if found["fits"] else found["why"].split(":")[0]
+            why = "fits" if answer["fits"] else answer["why"].split(":")[0]
             counts[why] = counts.get(why, 0) + 1
         else:
-            print(json.dumps(found, sort_keys=True))
+            print(json.dumps(answer, sort_keys=True))
     if options.summary:
         print(json.dumps(counts, sort_keys=True))
 

@@ -85,16 +85,16 @@ def verify(fleet, plan):
             if v is not None and v["host"] == m.get("from") and m.get("to") in hosts:
                 add(v["host"], v, -1)
                 v["host"] = m["to"]
-    left = sum(1 for v in vms.values() if v["host"] in drain)
+    remaining = sum(1 for v in vms.values() if v["host"] in drain)
     truth = fleet.get("truth", {})
     st = plan.get("status")
     verdict = None
     if errors:
         verdict = "invalid"
     elif st == "ok":
-        verdict = "drained" if left == 0 else "invalid"
-        if left:
-            errors.append(f"{left} VMs left on the drained hosts")
+        verdict = "drained" if remaining == 0 else "invalid"
+        if remaining:
+            errors.append(f"{remaining} VMs left on the drained hosts")
     elif st == "infeasible":
         known = truth.get("reorder")
         verdict = "wrong-infeasible" if known else "infeasible"
@@ -107,7 +107,7 @@ def verify(fleet, plan):
         "name": fleet["name"],
         "verdict": verdict,
         "status": st,
-        "left": left,
+        "left": remaining,
         "moved": moved,
         "extra_moves": extra,
         "hops": sum(1 for c in seen.values() if c > 1),

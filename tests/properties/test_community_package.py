@@ -58,13 +58,13 @@ def documentation(path):
 
 def documented(*folders):
     """Return each file below plugins/ that has documentation, by its path."""
-    found = [
+    paths = [
         path
         for folder in folders
         for path in sorted((ROOT / "plugins" / folder).glob("*"))
         if path.suffix in (".py", ".yml")
     ]
-    return [path for path in found if "DOCUMENTATION" in path.read_text()]
+    return [path for path in paths if "DOCUMENTATION" in path.read_text()]
 
 
 MODULES = documented("modules")
@@ -109,15 +109,15 @@ def test_readme_says_which_versions_are_supported_and_which_not():
         .removesuffix(".0")
     )
     assert f"ansible-core {oldest} and later" in README
-    wanted = int(
+    least_minor = int(
         yaml.safe_load((ROOT / "tests" / "config.yml").read_text())["modules"][
             "python_requires"
         ].removeprefix(">=3.")
     )
-    assert f"Python 3.{wanted} or later" in README
+    assert f"Python 3.{least_minor} or later" in README
     # Pythons that a supported ansible-core still reaches on hosts, but that cannot run the modules.
     refused = sorted(
-        {f"3.{minor}" for first in OLDEST_TARGET.values() for minor in range(first, wanted)}
+        {f"3.{minor}" for first in OLDEST_TARGET.values() for minor in range(first, least_minor)}
     )
     assert f"Not supported: hosts with Python {' or '.join(refused)}" in README
     for path in PUBLIC_MODULES:
@@ -126,7 +126,7 @@ def test_readme_says_which_versions_are_supported_and_which_not():
                 "drover.compute.libvirt" in documentation(path)[0]["extends_documentation_fragment"]
             ), f"{path.name} has no word on Python"
     assert (
-        f"Python 3.{wanted} or later"
+        f"Python 3.{least_minor} or later"
         in (ROOT / "plugins" / "doc_fragments" / "libvirt.py").read_text()
     )
 
@@ -177,7 +177,7 @@ def test_every_dependency_has_a_lower_bound_of_a_stable_release():
 
 
 def test_no_folder_of_plugins_that_ansible_does_not_know():
-    known = {
+    folders = {
         "action",
         "doc_fragments",
         "filter",
@@ -189,7 +189,7 @@ def test_no_folder_of_plugins_that_ansible_does_not_know():
     }
     assert {path.name for path in (ROOT / "plugins").iterdir() if path.is_dir()} - {
         "__pycache__"
-    } <= known
+    } <= folders
 
 
 def test_utilities_of_our_own_begin_with_an_underscore_and_say_so():
@@ -313,11 +313,11 @@ def versions_in(value):
 
 @pytest.mark.parametrize("path", PLUGINS, ids=name_of)
 def test_version_added_is_a_release_of_the_collection(path):
-    found = set(versions_in(list(documentation(path))))
+    versions = set(versions_in(list(documentation(path))))
     if path.stem.startswith("_"):
-        assert found == set(), "private: no release promises it"
+        assert versions == set(), "private: no release promises it"
     else:
-        assert "version_added" in documentation(path)[0] and found <= released()
+        assert "version_added" in documentation(path)[0] and versions <= released()
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
@@ -423,8 +423,8 @@ def bare(tmp_path_factory):
     galaxy = os.path.join(os.path.dirname(sys.executable), "ansible-galaxy")
     words = [galaxy, "collection", "build", str(ROOT), "--output-path", str(base)]
     subprocess.run(words, check=True, capture_output=True)
-    here = base / "ansible_collections" / "drover" / "compute"
-    here.mkdir(parents=True)
+    collection = base / "ansible_collections" / "drover" / "compute"
+    collection.mkdir(parents=True)
     subprocess.run(
         [
             "tar",
@@ -433,14 +433,19 @@ def bare(tmp_path_factory):
             "--file",
             str(next(base.glob("*.tar.gz"))),
             "--directory",
-            str(here),
+            str(collection),
         ],
         check=True,
     )
-    for path in here.iterdir():
+    for path in collection.iterdir():
         if path.name not in ("meta", "plugins", "roles", "playbooks"):
             (shutil.rmtree if path.is_dir() else os.remove)(path)
-    assert sorted(path.name for path in here.iterdir()) == ["meta", "playbooks", "plugins", "roles"]
+    assert sorted(path.name for path in collection.iterdir()) == [
+        "meta",
+        "playbooks",
+        "plugins",
+        "roles",
+    ]
     return base
 
 
@@ -468,11 +473,11 @@ def play(folder, bare, *words, **more):
 
 
 def test_bare_every_playbook_can_be_read(bare, tmp_path):
-    code, said = play(tmp_path, bare, "--syntax-check", "-i", "kvm1,", *named(*PLAYBOOKS))
-    assert code == 0, said
-    assert said.count(f"playbook: {bare}/ansible_collections/drover/compute/playbooks/") == len(
+    code, output = play(tmp_path, bare, "--syntax-check", "-i", "kvm1,", *named(*PLAYBOOKS))
+    assert code == 0, output
+    assert output.count(f"playbook: {bare}/ansible_collections/drover/compute/playbooks/") == len(
         PLAYBOOKS
-    ), said
+    ), output
 
 
 def test_bare_the_playbooks_that_need_no_hypervisor_run(bare, tmp_path, fleet_url):
@@ -483,16 +488,16 @@ def test_bare_the_playbooks_that_need_no_hypervisor_run(bare, tmp_path, fleet_ur
         "host_disable": ["-e", "drover_host=kvm1"], "host_enable": ["-e", "drover_host=kvm1"],
     }  # fmt: skip
     for name, words in of_each.items():
-        code, said = play(
+        code, output = play(
             tmp_path, bare, "-e", f"drover_store_url={fleet_url}", *words, *named(name)
         )
-        assert code == 0 and "failed=0" in said, said
+        assert code == 0 and "failed=0" in output, output
     assert (tmp_path / "fleet.html").stat().st_size > 10_000
 
 
 def test_bare_a_hypervisor_is_read(bare, tmp_path):
     """The modules for hypervisors run on libvirt's own driver for tests."""
-    code, said = play(
+    code, output = play(
         tmp_path,
         bare,
         "-i",
@@ -501,20 +506,20 @@ def test_bare_a_hypervisor_is_read(bare, tmp_path):
         "-e",
         f"drover_store_url=sqlite:///{tmp_path}/x.db",
     )
-    assert code == 0 and "HOST" in said and "failed=0" in said, said
+    assert code == 0 and "HOST" in output and "failed=0" in output, output
 
 
 @pytest.mark.long
 def test_bare_awx_is_set_up(bare, tmp_path):
     with fake_awx.running("hypervisors") as awx:
-        code, said = play(
+        code, output = play(
             tmp_path, bare, *named("awx_setup"),
             "-e", "drover_awx_store_url=postgresql://drover@db.example.com/drover",
             "-e", "drover_awx_image=registry.example.com/drover-ee:1",
             "-e", '{"drover_awx_hypervisors": {"kvm1": {}}, "drover_awx_credentials": ["hypervisors"]}',
             CONTROLLER_HOST=awx.url, CONTROLLER_OAUTH_TOKEN="token",
         )  # fmt: skip
-        assert code == 0, said
+        assert code == 0, output
         assert len(awx.objects["job_templates"]) > 20
 
 
@@ -544,13 +549,13 @@ def test_ci_runs_each_version_for_each_change_and_each_week():
         (ROOT / "tests" / "setup" / "core-versions.sh").read_text(),
         re.MULTILINE,
     )
-    wanted = set(tested.group(1).split())
-    assert {f"stable-{each}" for each in wanted} | {"devel"} <= set(
+    versions = set(tested.group(1).split())
+    assert {f"stable-{each}" for each in versions} | {"devel"} <= set(
         workflow["jobs"]["sanity"]["strategy"]["matrix"]["ansible-core"]
     )
     assert {
         each["ansible-core"] for each in workflow["jobs"]["unit"]["strategy"]["matrix"]["include"]
-    } == wanted
+    } == versions
     # CI runs only targets that every developer can run.
     targets = re.findall(r"\bmake ([\w-]+)", str(workflow))
     makefile = (ROOT / "Makefile").read_text()

@@ -51,14 +51,14 @@ KEYWORDS = (
 def plugins(*types):
     """Return (type, name) of each plugin, also of the private ones. One file may hold many filters:
     each has a .yml then."""
-    found = set()
+    pairs = set()
     for kind in types:
         for path in sorted((ROOT / "plugins" / PLUGIN_TYPES[kind]).glob("*")):
             if path.suffix in (".py", ".yml") and not path.stem.startswith("__"):
                 if kind in ("filter", "test") and "DOCUMENTATION" not in path.read_text():
                     continue
-                found.add((kind, path.stem))
-    return sorted(found)
+                pairs.add((kind, path.stem))
+    return sorted(pairs)
 
 
 def named(folder, pattern):
@@ -125,12 +125,12 @@ def document_of(documented, kind, name):
 
 def undescribed(options, where=""):
     """Yield the names of options without a description, at every depth."""
-    found = []
+    names = []
     for name, option in (options or {}).items():
         if not "".join(option.get("description") or "").strip():
-            found.append(where + name)
-        found += undescribed(option.get("suboptions") or option.get("options"), f"{where}{name}.")
-    return found
+            names.append(where + name)
+        names += undescribed(option.get("suboptions") or option.get("options"), f"{where}{name}.")
+    return names
 
 
 def tasks_of(items):
@@ -148,22 +148,22 @@ def tasks_of(items):
 
 def short_names(items):
     """Return the names in plays and tasks that are no FQCN."""
-    found = []
+    names = []
     for task in tasks_of(items):
         for key in task:
             if key in KEYWORDS or key.startswith("with_"):
                 continue
             if not FQCN.match(key):
-                found.append(key)
+                names.append(key)
         for key in ("ansible.builtin.include_role", "ansible.builtin.import_role"):
             if key in task and not FQCN.match(task[key].get("name", "")):
-                found.append(task[key].get("name"))
+                names.append(task[key].get("name"))
     for play in items or []:
         for role in play.get("roles", []) if isinstance(play, dict) else []:
             name = role if isinstance(role, str) else role.get("role", role.get("name"))
             if not FQCN.match(name):
-                found.append(name)
-    return found
+                names.append(name)
+    return names
 
 
 def examples_of(document):
@@ -180,22 +180,22 @@ GIVEN = re.compile(r"'(\w+)' if |else '(\w+)'")
 
 def not_taken(documented, task):
     """Return options and values of a task that the module of ours does not have."""
-    for key, given in task.items():
+    for key, arguments in task.items():
         if (
             not key.startswith(f"{COLLECTION}.")
             or ("module", key[len(COLLECTION) + 1 :]) not in documented
-            or not isinstance(given, dict)
+            or not isinstance(arguments, dict)
         ):
             continue
         options = document_of(documented, "module", key[len(COLLECTION) + 1 :])["doc"]["options"]
-        known = {
+        by_name = {
             name: option
             for first, option in options.items()
             for name in (first, *option.get("aliases", ()))
         }
-        yield from (f"{key}: {name}" for name in given if name not in known)
-        for name, value in given.items():
-            choices = known.get(name, {}).get("choices")
+        yield from (f"{key}: {name}" for name in arguments if name not in by_name)
+        for name, value in arguments.items():
+            choices = by_name.get(name, {}).get("choices")
             if choices and isinstance(value, str):
                 words = (
                     [first or second for first, second in GIVEN.findall(value)]
@@ -207,7 +207,7 @@ def not_taken(documented, task):
 
 def test_roles_and_playbooks_give_modules_what_they_take(documented):
     """Options and states are renamed; a role that is rarely run must not keep the former ones."""
-    found, seen = [], 0
+    problems, seen = [], 0
     for path in (
         *ROOT.glob("roles/*/tasks/**/*.yml"),
         *ROOT.glob("playbooks/*.yml"),
@@ -216,10 +216,10 @@ def test_roles_and_playbooks_give_modules_what_they_take(documented):
         for task in tasks_of(yaml.safe_load(path.read_text(encoding="utf-8"))):
             if isinstance(task, dict):
                 seen += any(key.startswith(f"{COLLECTION}.") for key in task)
-                found += [
+                problems += [
                     f"{path.relative_to(ROOT)}: {each}" for each in not_taken(documented, task)
                 ]
-    assert seen > 100 and found == []
+    assert seen > 100 and problems == []
 
 
 @pytest.mark.parametrize("kind, name", ALL)
@@ -252,13 +252,13 @@ def test_examples_pass_a_syntax_check(documented, tmp_path):
     plays = []
     for kind, name in WITH_EXAMPLES:
         examples = examples_of(document_of(documented, kind, name))[1]
-        here = [
+        own_plays = [
             item
             for item in examples
             if "hosts" in item or "ansible.builtin.import_playbook" in item
         ]
-        tasks = [item for item in examples if item not in here]
-        plays += here
+        tasks = [item for item in examples if item not in own_plays]
+        plays += own_plays
         if tasks:
             plays.append(
                 {"name": f"Examples of {kind} {name}", "hosts": "localhost", "tasks": tasks}
@@ -328,24 +328,24 @@ SAMPLES = {
 
 def incomplete(returned, where=""):
     """Return the gaps in the documentation of results, at every depth."""
-    found = []
+    gaps = []
     for name, value in returned.items():
-        found += [
+        gaps += [
             f"{where}{name}: no {key}"
             for key in ("description", "type", "returned")
             if not value.get(key)
         ]
         if value["type"] == "list" and "elements" not in value:
-            found.append(f"{where}{name}: no elements")
+            gaps.append(f"{where}{name}: no elements")
         if value.get("contains"):
-            found += incomplete(value["contains"], f"{where}{name}.")
+            gaps += incomplete(value["contains"], f"{where}{name}.")
         elif not isinstance(value.get("sample"), SAMPLES[value["type"]]) or value["sample"] in (
             "",
             [],
             {},
         ):
-            found.append(f"{where}{name}: no sample of its type")
-    return found
+            gaps.append(f"{where}{name}: no sample of its type")
+    return gaps
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if not name.startswith("_")])

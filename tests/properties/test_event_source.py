@@ -220,10 +220,10 @@ def test_wrong_options_are_refused(args, why):
 
 
 def test_a_host_without_a_uri_of_its_own():
-    found = Options.of_args(
+    uris = Options.of_args(
         {"hosts": {"kvm1": None, "kvm2": "test:///default"}, "uri": "qemu+tls://{host}/system"}
     ).hosts
-    assert found == {"kvm1": "qemu+tls://kvm1/system", "kvm2": "test:///default"}
+    assert uris == {"kvm1": "qemu+tls://kvm1/system", "kvm2": "test:///default"}
 
 
 def test_a_host_whose_uri_cannot_be_read_is_named_and_the_others_are_watched(

@@ -24,21 +24,21 @@ def fleet(tmp_path, monkeypatch):
 
 def test_a_module_runs_where_it_is_sent(fleet, tmp_path):
     disk = str(tmp_path / "web.qcow2")
-    given = {
+    arguments = {
         "name": "web",
         "xml": hypervisors.xml("web", UUID, [disk]),
         "disks": [{"path": disk, "size_gb": 1}],
     }
-    answer = fleet.hand("kvm2").act("domain", given)
+    answer = fleet.hand("kvm2").act("domain", arguments)
     assert (answer.outcome, answer.result["created_disks"]) == ("done", [disk])
     assert fleet.where() == {"web": [("kvm2", "running")]}
-    again = fleet.hand("kvm2").act("domain", given)
+    again = fleet.hand("kvm2").act("domain", arguments)
     assert again.result["changed"] is False
     same_name = fleet.hand("kvm2").act(
-        "domain", {**given, "xml": hypervisors.xml("web", OTHER, [disk])}
+        "domain", {**arguments, "xml": hypervisors.xml("web", OTHER, [disk])}
     )
     assert same_name.outcome == "nothing" and "with another uuid" in same_name.message
-    assert fleet.hand("kvm1").foretell("domain", given)["changed"] is True
+    assert fleet.hand("kvm1").foretell("domain", arguments)["changed"] is True
     assert fleet.where() == {"web": [("kvm2", "running")]}
 
 

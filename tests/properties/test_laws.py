@@ -105,29 +105,29 @@ def hypervisors_by_one_way(name, tree):
 def proofs_from_one_place(name, tree):
     """Only certainty makes a Proof, and only the listed files may take a word, or the journal, as a
     proof."""
-    found = [
+    calls = [
         function
         for owner, function, dummy in calls_of(tree)
         if function in ("Proof", "StartProof") and name != "plugin_utils/_common/certainty.py"
     ]
-    found += [
+    calls += [
         f"certainty.{function}"
         for owner, function, dummy in calls_of(tree)
         if owner == "certainty" and name not in MAY_TAKE.get(function, {name})
     ]
-    return found
+    return calls
 
 
 def no_room_freed_without_a_proof(name, tree):
     """A function that frees room gets a variable with a proof, or a call of certainty; a constant
     is no proof."""
-    found = []
+    calls = []
     for owner, function, call in calls_of(tree):
         if owner not in ("claims", "migration_claims") or function not in FREEING:
             continue
         if not any(_is_proof(each) for each in call.args):
-            found.append(f"{owner}.{function}")
-    return found
+            calls.append(f"{owner}.{function}")
+    return calls
 
 
 def _is_proof(node):
@@ -159,7 +159,7 @@ def answers_are_judged(name, tree):
 
 def modules_know_their_machine(name, tree):
     """A module that runs on a hypervisor is a HostModule, which refuses on another machine; only the border makes the way to one."""
-    found = [
+    calls = [
         function
         for dummy, function, dummy2 in calls_of(tree)
         if function == "AnsibleModule" and name.startswith("modules/")
@@ -168,12 +168,12 @@ def modules_know_their_machine(name, tree):
         "plugin_utils/_ansible_border/action.py",
         "plugin_utils/_ansible_border/delegation.py",
     ):
-        found += [
+        calls += [
             function
             for dummy, function, dummy2 in calls_of(tree)
             if function in ("Hand", "RemoteHand") and name.startswith(OWN)
         ]
-    return found
+    return calls
 
 
 #: The code that runs on the controller.
@@ -189,14 +189,14 @@ def starts_with_a_proof(name, tree):
         for dummy, function, call in calls_of(tree)
         if function == "act" and len(call.args) == 2
     ]
-    found = [
+    called_names = [
         each.value if isinstance(each, ast.Constant) else f"variable {ast.unparse(each)}"
         for each in called
     ]
     # The one call of a plugin through its base class.
     return [
         each
-        for each in found
+        for each in called_names
         if each in starting.STARTING
         or not (each.startswith(("_", "ansible.builtin.")) or each == "variable args")
     ]
@@ -225,38 +225,38 @@ def removals_look_at_other_hosts(name, tree):
     code gives their needs."""
     if name == REMOVING or not name.startswith(("action/", "plugin_utils/")):
         return []
-    found = [
+    violations = [
         f"{owner}.{function}"
         for owner, function, dummy in calls_of(tree)
         if owner == "used_files" and function in NEEDED_ELSEWHERE
     ]
-    given = [
+    pairs = [
         (key, value)
         for node in nodes_of(tree)
         if isinstance(node, ast.Dict)
         for key, value in zip(node.keys, node.values, strict=True)
     ]
-    given += [
+    pairs += [
         (target.slice, node.value)
         for node in nodes_of(tree)
         if isinstance(node, ast.Assign)
         for target in node.targets
         if isinstance(target, ast.Subscript)
     ]
-    given += [
+    pairs += [
         (ast.Constant(each.arg), each.value)
         for node in nodes_of(tree)
         if isinstance(node, ast.Call)
         for each in node.keywords
     ]
-    for key, value in given:
+    for key, value in pairs:
         if (
             isinstance(key, ast.Constant)
             and key.value == "used_elsewhere"
             and not _is_looked_up(value)
         ):
-            found.append(f"used_elsewhere of {ast.unparse(value)}")
-    return found
+            violations.append(f"used_elsewhere of {ast.unparse(value)}")
+    return violations
 
 
 def _is_looked_up(node):
@@ -307,13 +307,13 @@ RULES = {
 @functools.cache
 def breaches():
     """Return {rule: {file: violations}}. Each file is parsed once for all rules."""
-    found = {rule: {} for rule in RULES}
+    by_rule = {rule: {} for rule in RULES}
     for name, text in files().items():
         tree = ast.parse(text)
-        for rule, broken in found.items():
+        for rule, broken in by_rule.items():
             if around := rule(name, tree):
                 broken[name] = around
-    return found
+    return by_rule
 
 
 @pytest.mark.parametrize("rule", RULES)

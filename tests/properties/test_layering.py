@@ -418,13 +418,13 @@ def of_each_file(*folders):
     def for_all(test):
         @functools.wraps(test)
         def all_of_them():
-            found = []
+            problems = []
             for path in python_files(*folders):
                 try:
                     test(path)
                 except AssertionError as problem:
-                    found.append(str(problem).partition("\n")[0])
-            assert not found, "\n".join(found)
+                    problems.append(str(problem).partition("\n")[0])
+            assert not problems, "\n".join(problems)
 
         # pytest would look for a fixture named path.
         del all_of_them.__wrapped__
@@ -459,13 +459,13 @@ GUARDS = {
 
 @of_each_file(".")
 def test_a_package_that_may_be_missing_is_imported_in_one_file(path):
-    found = {
+    packages = {
         name
         for name in top_level(imported_names(path)) & set(GUARDS)
         if path != PLUGINS / GUARDS[name]
     }
-    assert not found, (
-        f"{short(path)} imports {sorted(found)}: import it from {[GUARDS[name] for name in sorted(found)]}"
+    assert not packages, (
+        f"{short(path)} imports {sorted(packages)}: import it from {[GUARDS[name] for name in sorted(packages)]}"
     )
 
 
@@ -574,14 +574,14 @@ SQL_TEXT = re.compile(
 def test_sql_text_is_in_the_store_only(path):
     if path.relative_to(PLUGINS).parts[:2] == ("plugin_utils", "_store"):
         return
-    found = [
+    line_numbers = [
         node.lineno
         for node in ast.walk(ast.parse(path.read_text(), str(path)))
         if isinstance(node, ast.Constant)
         and isinstance(node.value, str)
         and SQL_TEXT.match(node.value)
     ]
-    assert not found, f"{short(path)}: SQL text in lines {found}"
+    assert not line_numbers, f"{short(path)}: SQL text in lines {line_numbers}"
 
 
 @pytest.mark.parametrize("kind", ["host_filters", "weighers"])

@@ -40,11 +40,11 @@ def texts_of(source):
     """Return the docstrings and comments of a source, each with its line."""
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
     nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, documented)]
-    found = [
+    docstrings = [
         (getattr(node, "lineno", 1), ast.get_docstring(node, clean=False) or "") for node in nodes
     ]
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    return found + [
+    return docstrings + [
         (token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT
     ]
 
@@ -62,15 +62,15 @@ def names_of(source):
 
 def missing(text, names, modules):
     """Return the names in a text that do not exist."""
-    found = []
+    unknown_names = []
     for match in CALL.finditer(text):
         owners = [each for each in match.group(1).split(".") if each]
         if match.group(2) not in names | OF_OTHERS or not set(owners[-1:]) <= names | modules:
-            found.append(match.group())
+            unknown_names.append(match.group())
     for match in PATH.finditer(text):
         places = [PLUGINS / match.group(), *(PLUGINS / room / match.group() for room in ROOMS)]
         if not any(place.exists() or place.with_suffix(".py").exists() for place in places):
-            found.append(match.group())
+            unknown_names.append(match.group())
     for package, module in DOTTED.findall(text):
         places = [PLUGINS / room / f"_{package}" / module for room in ROOMS]
         if (
@@ -78,8 +78,8 @@ def missing(text, names, modules):
             and module not in names
             and not any(place.exists() or place.with_suffix(".py").exists() for place in places)
         ):
-            found.append(f"{package}.{module}")
-    return found
+            unknown_names.append(f"{package}.{module}")
+    return unknown_names
 
 
 def test_each_name_in_a_docstring_or_comment_exists():

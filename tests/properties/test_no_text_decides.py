@@ -75,10 +75,10 @@ class Finder(ast.NodeVisitor):
 
     def __init__(self, function):
         arguments = getattr(function, "args", None)
-        given = (
+        parameters = (
             [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs] if arguments else []
         )
-        self.errors = {each.arg for each in given if each.arg in ERRORS}
+        self.errors = {each.arg for each in parameters if each.arg in ERRORS}
         self.texts, self.found = set(), []
         self._function = function
         # Two passes: in a loop a name may be used above the line that sets it.
@@ -171,22 +171,22 @@ class Finder(ast.NodeVisitor):
                 self.is_text(each.iter) for each in node.generators
             )
         if isinstance(node, ast.Call):
-            function, given = node.func, node.args
+            function, arguments = node.func, node.args
             name = (
                 function.attr
                 if isinstance(function, ast.Attribute)
                 else getattr(function, "id", "")
             )
-            if name in ("str", "repr") and given:
-                return self.is_error(given[0]) or self.is_text(given[0])
+            if name in ("str", "repr") and arguments:
+                return self.is_error(arguments[0]) or self.is_text(arguments[0])
             if name in TEXT_OF or (
                 name == "text_of"
                 and isinstance(function, ast.Attribute)
                 and getattr(function.value, "id", "") in ("_libvirt", "binding")
             ):
                 return True
-            if name == "get" and given and isinstance(given[0], ast.Constant):
-                return given[0].value in WORDS
+            if name == "get" and arguments and isinstance(arguments[0], ast.Constant):
+                return arguments[0].value in WORDS
             if (
                 isinstance(function, ast.Attribute)
                 and name in KEEPS
@@ -194,7 +194,7 @@ class Finder(ast.NodeVisitor):
             ):
                 return True
             # A function makes another text from a text, unless it checks the form of the text.
-            return name not in MEASURES and any(self.is_text(each) for each in given)
+            return name not in MEASURES and any(self.is_text(each) for each in arguments)
         return False
 
     def is_error(self, node):
@@ -209,14 +209,14 @@ def comparisons(path):
         for node in ast.walk(tree)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
     ]
-    found = {}
+    line_by_function = {}
     for function in [tree, *functions]:
         for node in Finder(function).found:
-            found.setdefault(
+            line_by_function.setdefault(
                 getattr(function, "name", "a lambda" if function is not tree else "the file"),
                 node.lineno,
             )
-    return found
+    return line_by_function
 
 
 @pytest.mark.parametrize(
@@ -224,15 +224,15 @@ def comparisons(path):
     sorted(each.name for each in PLUGINS.iterdir() if each.is_dir() and each.name != "__pycache__"),
 )
 def test_f06_no_text_decides(folder):
-    found = []
+    problems = []
     for path in sorted((PLUGINS / folder).rglob("*.py")):
         name = str(path.relative_to(PLUGINS))
         for function, line in comparisons(path).items():
             if function not in ALLOWED.get(name, {}):
-                found.append(
+                problems.append(
                     f"plugins/{name}:{line} ({function}) decides by what somebody says in words"
                 )
-    assert not found, "\n".join(found)
+    assert not problems, "\n".join(problems)
 
 
 def test_f06_each_exception_is_still_needed():

@@ -19,15 +19,15 @@ OPTION = {
 
 def test_an_option_of_a_role_is_the_option_of_its_module(monkeypatch):
     monkeypatch.setattr(options, "of_module", {"drain": {"copies": OPTION, "way": {}}}.__getitem__)
-    found = options._resolved("copies", "drain", {"way": "drover_way"})
-    assert found == {
+    option = options._resolved("copies", "drain", {"way": "drover_way"})
+    assert option == {
         "type": "int",
         "default": 3,
         "description": "Keep C(disks), see O(drover_way=fast). Or not.",
         "paragraphs": ["Keep C(disks), see O(drover_way=fast). Or not.", "More."],
     }
-    assert options.sentence(found) == "Keep disks, see drover_way=fast"
-    assert options.markdown(found) == "Keep `disks`, see `drover_way=fast`. Or not"
+    assert options.sentence(option) == "Keep disks, see drover_way=fast"
+    assert options.markdown(option) == "Keep `disks`, see `drover_way=fast`. Or not"
     changed = options._resolved({"of": "copies", "default": 4}, "drain", {})
     assert changed["default"] == 4
     own = options._resolved({"of": "copies", "description": "Own."}, "drain", {})

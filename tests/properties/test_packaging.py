@@ -85,7 +85,7 @@ def test_archive_is_small_and_has_nothing_for_developers_only(archive, members):
 
 
 def test_archive_has_what_a_user_needs(members):
-    wanted = {
+    expected = {
         "README.md",
         "CHANGELOG.rst",
         "COPYING",
@@ -94,13 +94,13 @@ def test_archive_has_what_a_user_needs(members):
         "meta/runtime.yml",
     }
     for folder in ("extensions", "inventory", "playbooks", "plugins", "roles"):
-        wanted |= {
+        expected |= {
             str(path.relative_to(ROOT))
             for path in (ROOT / folder).rglob("*")
             if path.is_file() and path.suffix in (".py", ".yml", ".j2", ".css", ".js", ".md", ".ini")
             and not any(part.startswith((".", "__pycache__")) for part in path.relative_to(ROOT).parts)
         }  # fmt: skip
-    assert not wanted - members
+    assert not expected - members
 
 
 def test_execution_environment_names_files_that_exist(members):

@@ -163,7 +163,7 @@ def test_a_file_is_looked_for_where_the_command_is_given(prepared):
 def test_playbooks_pass_a_syntax_check(prepared):
     """Each playbook runs once; the variables that the pages give it exist."""
     folder, url = prepared
-    known = known_variables.KNOWN
+    known_names = known_variables.KNOWN
     seen = set()
     for page, command in FOUND:
         if not command.startswith("ansible-playbook ") or level(command) == SHOWN:
@@ -171,7 +171,7 @@ def test_playbooks_pass_a_syntax_check(prepared):
         words = shlex.split(command)
         (name,) = [word for word in words[1:] if word.startswith("drover.compute.")]
         given = set(re.findall(r"(drover_\w+)(?==|\")", command))
-        assert given <= known, f"{page}: {command}: {given - known}"
+        assert given <= known_names, f"{page}: {command}: {given - known_names}"
         seen.add(name)
     for name in sorted(seen):
         assert (ROOT / "playbooks" / f"{name.rpartition('.')[2]}.yml").is_file(), name

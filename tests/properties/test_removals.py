@@ -30,33 +30,33 @@ PROGRAMS = {"rm", "/bin/rm", "shred", "unlink", "truncate"}
 
 def removals(source):
     """Return the names in a source that remove something, as (line, text)."""
-    found = []
+    places = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Attribute):
             owner = node.value.id if isinstance(node.value, ast.Name) else None
             if owner not in ("_ownership", "ownership") and (
                 node.attr in REMOVES or (owner, node.attr) in OF_MODULES
             ):
-                found.append((node.lineno, f"{owner or '...'}.{node.attr}"))
+                places.append((node.lineno, f"{owner or '...'}.{node.attr}"))
         elif isinstance(node, ast.ImportFrom) and node.module in ("os", "shutil", "pathlib"):
             names = {alias.name for alias in node.names}
             bad = {name for name in names if name in REMOVES or (node.module, name) in OF_MODULES}
-            found += [(node.lineno, f"from {node.module} import {name}") for name in sorted(bad)]
+            places += [(node.lineno, f"from {node.module} import {name}") for name in sorted(bad)]
         elif (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Name)
             and node.func.id == "getattr"
         ):
             names = {each.value for each in node.args if isinstance(each, ast.Constant)}
-            found += [(node.lineno, f"getattr {name}") for name in sorted(names & REMOVES)]
+            places += [(node.lineno, f"getattr {name}") for name in sorted(names & REMOVES)]
         elif (
             isinstance(node, ast.List)
             and node.elts
             and isinstance(node.elts[0], ast.Constant)
             and node.elts[0].value in PROGRAMS
         ):
-            found.append((node.lineno, str(node.elts[0].value)))
-    return found
+            places.append((node.lineno, str(node.elts[0].value)))
+    return places
 
 
 def in_tree(plugins):

@@ -178,25 +178,30 @@ def type_into_filter(browser, text):
 def test_the_search(browser, small):
     browser.open(small[0])
     assert browser.ask("return document.getElementById('search').hidden") is False
-    found = type_into_filter(browser, "KVM1")
-    assert (found["hosts"], found["cells"], found["hits"]) == (
+    page_state = type_into_filter(browser, "KVM1")
+    assert (page_state["hosts"], page_state["cells"], page_state["hits"]) == (
         ["kvm1"],
         1,
         ["kvm1 host, up, 2 instances"],
     )
-    found = type_into_filter(browser, "web2")
-    assert found["hits"] == ["web2 on kvm2, running"] and found["links"] == [
+    page_state = type_into_filter(browser, "web2")
+    assert page_state["hits"] == ["web2 on kvm2, running"] and page_state["links"] == [
         f"#i-{uuid_of('web2')}"
     ]
-    assert found["says"] == "0 hosts and 1 instance match" and found["hosts"] == ["kvm2"]
+    assert page_state["says"] == "0 hosts and 1 instance match" and page_state["hosts"] == ["kvm2"]
     assert type_into_filter(browser, "cache")["hits"] == ["cache on kvm5 (down), running"]
     # Text of a person in a name is text here, too.
-    found = type_into_filter(browser, "<script>alert('x')")
-    assert found["hits"][0].startswith("<script>alert('x')</script>\"&") and found["hosts"] == [
-        "kvm2"
-    ]
-    found = type_into_filter(browser, "")
-    assert (len(found["hosts"]), found["cells"], found["hits"], found["says"]) == (6, 6, [], "")
+    page_state = type_into_filter(browser, "<script>alert('x')")
+    assert page_state["hits"][0].startswith("<script>alert('x')</script>\"&") and page_state[
+        "hosts"
+    ] == ["kvm2"]
+    page_state = type_into_filter(browser, "")
+    assert (
+        len(page_state["hosts"]),
+        page_state["cells"],
+        page_state["hits"],
+        page_state["says"],
+    ) == (6, 6, [], "")
     assert browser.console() == []
 
 
@@ -204,7 +209,7 @@ def test_a_hit_unfolds_its_host(browser, small):
     browser.open(small[0])
     type_into_filter(browser, "web2")
     browser.ask("document.querySelector('#hits a').click()")
-    opened, top, here = browser.ask(
+    opened, top, marked_text = browser.ask(
         """
         return new Promise(done => setTimeout(() => {
           const row = document.querySelector('tr.here');
@@ -214,7 +219,7 @@ def test_a_hit_unfolds_its_host(browser, small):
     )
     assert (
         opened
-        and "web2" in here
+        and "web2" in marked_text
         and browser.ask("return document.getElementById('bar').offsetHeight") < top < 900
     )
 
@@ -254,26 +259,26 @@ def test_a_command_is_copied(browser, small):
     browser.command(
         "Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"]
     )
-    wanted = browser.ask("return document.querySelector('code.command').textContent")
-    assert wanted == "ansible-playbook drover.compute.evacuate -e drover_host=kvm5 --check", origin
-    said = browser.ask(
+    command = browser.ask("return document.querySelector('code.command').textContent")
+    assert command == "ansible-playbook drover.compute.evacuate -e drover_host=kvm5 --check", origin
+    label = browser.ask(
         """
         document.querySelector('.copy').click();
         return new Promise(done => setTimeout(() => done(document.querySelector('.copy').textContent), 300));
         """
     )
-    assert said == "Copied" and browser.ask("return navigator.clipboard.readText()") == wanted
+    assert label == "Copied" and browser.ask("return navigator.clipboard.readText()") == command
 
 
 def test_ages_stay_up_to_date(browser, small, tmp_path):
     """A page of yesterday does not say that it is four minutes old."""
-    found, now = pages.view(small[1]), time.time()
-    found["seen"].update(
+    page_data, now = pages.view(small[1]), time.time()
+    page_data["seen"].update(
         newest=now - 2 * 3600 - 60,
-        oldest={**found["seen"]["oldest"], "last_seen_up": now - 50 * 3600},
+        oldest={**page_data["seen"]["oldest"], "last_seen_up": now - 50 * 3600},
     )
     path = tmp_path / "old.html"
-    path.write_bytes(html.page(found, now - 2 * 3600 + 180))
+    path.write_bytes(html.page(page_data, now - 2 * 3600 + 180))
     browser.open(path)
     said = browser.ask("return document.getElementById('ages').textContent")
     assert ", 2 h ago. Oldest: " in said and ", 2 days ago." in said and "before" not in said
@@ -312,10 +317,10 @@ def test_the_heat_map_by_resource(browser, small):
             letter,
         )
 
-    found = {letter: shown(letter) for letter in "fvmdp"}
-    texts = {letter: each[0] for letter, each in found.items()}
+    by_letter = {letter: shown(letter) for letter in "fvmdp"}
+    texts = {letter: each[0] for letter, each in by_letter.items()}
     assert texts == {"f": '"75"', "v": '"75"', "m": '"75"', "d": '"50"', "p": '"73"'}
-    assert found["d"][1] != found["m"][1]
+    assert by_letter["d"][1] != by_letter["m"][1]
 
 
 def test_the_bar_stays_in_sight(browser, small):
@@ -434,12 +439,12 @@ def test_a_large_fleet_is_shown_in_parts(browser, stores):
     path, url = stores("large")
     browser.open(path)
     assert browser.console() == []
-    wanted = truth(url)
+    expected = truth(url)
     (source,) = SOURCE.findall(path.read_text())
-    assert len(wanted) == 1000 and browser.ask(FIGURES, source) == wanted
+    assert len(expected) == 1000 and browser.ask(FIGURES, source) == expected
     shown = browser.ask(FIGURES)
     assert list(shown) == [f"kvm{number:04}" for number in range(200)] and shown == {
-        name: wanted[name] for name in shown
+        name: expected[name] for name in shown
     }
     says = "return document.getElementById('pager-says').textContent"
     browser.ask("document.getElementById('next').click()")
@@ -447,10 +452,10 @@ def test_a_large_fleet_is_shown_in_parts(browser, stores):
         browser.ask(says) == "Hosts 201–400 of 1,000" and list(browser.ask(FIGURES))[0] == "kvm0200"
     )
     browser.ask(f"location.hash = '#i-{uuid_of('vm-0918-3')}'")
-    here = "return new Promise(done => setTimeout(() => done(document.querySelector('.here').textContent), 400))"
-    assert "vm-0918-3" in browser.ask(here) and browser.ask(says) == "Hosts 801–1,000 of 1,000"
+    script = "return new Promise(done => setTimeout(() => done(document.querySelector('.here').textContent), 400))"
+    assert "vm-0918-3" in browser.ask(script) and browser.ask(says) == "Hosts 801–1,000 of 1,000"
     browser.ask("location.hash = '#host-kvm0300'")
-    assert "kvm0300" in browser.ask(here) and browser.ask(says) == "Hosts 201–400 of 1,000"
+    assert "kvm0300" in browser.ask(script) and browser.ask(says) == "Hosts 201–400 of 1,000"
     # The sum counts all hosts, not only the visible hosts.
     browser.ask("document.querySelectorAll('#hosts-table > thead button')[5].click()")
     browser.ask("document.querySelectorAll('#hosts-table > thead button')[5].click()")
@@ -459,7 +464,7 @@ def test_a_large_fleet_is_shown_in_parts(browser, stores):
     )
     assert first == ["20"] * 47 + ["19"]
     browser.ask("window.dispatchEvent(new Event('beforeprint'))")
-    assert browser.ask(FIGURES) == wanted
+    assert browser.ask(FIGURES) == expected
     browser.ask("window.dispatchEvent(new Event('afterprint'))")
     assert len(browser.ask(FIGURES)) == 200
     found = type_into_filter(browser, "vm-0020-")
@@ -530,8 +535,8 @@ def test_ten_thousand_hosts_open_within_three_seconds(browser, tmp_path, record_
     )
     result = type_into_filter(browser, "vm-9999-")
     assert result["hosts"] == ["kvm9999"] and len(result["hits"]) == 10
-    for wanted in ("vm-9999-", "1"):
-        record_property(f"search_ms_{wanted}", browser.ask(SEARCH_MS, wanted))
+    for search_text in ("vm-9999-", "1"):
+        record_property(f"search_ms_{search_text}", browser.ask(SEARCH_MS, search_text))
         print(
-            f"search for {wanted}: {browser.ask(SEARCH_MS, wanted):.0f} ms after the pause of 150 ms"
+            f"search for {search_text}: {browser.ask(SEARCH_MS, search_text):.0f} ms after the pause of 150 ms"
         )

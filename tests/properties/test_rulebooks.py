@@ -67,26 +67,30 @@ def test_the_page_of_the_source_names_all_events():
 def test_its_playbooks_and_job_templates_exist_and_take_the_variables(name):
     for rule in rules(name):
         for action in actions(rule):
-            ((kind, given),) = action.items()
+            ((kind, arguments),) = action.items()
             if kind == "run_playbook":
-                playbook = given["name"].removeprefix("drover.compute.")
-                variables = given["extra_vars"]
+                playbook = arguments["name"].removeprefix("drover.compute.")
+                variables = arguments["extra_vars"]
                 assert variables["drover_store_url"] == "{{ drover_store_url }}"
             elif kind == "run_job_template":
                 template = re.fullmatch(
-                    r"\{\{ drover_awx_prefix \| default\('drover-'\) \}\}([\w-]+)", given["name"]
+                    r"\{\{ drover_awx_prefix \| default\('drover-'\) \}\}([\w-]+)",
+                    arguments["name"],
                 ).group(1)
                 assert f'drover_awx_prefix }}}}{template}"' in TEMPLATES
-                playbook, variables = template.replace("-", "_"), given["job_args"]["extra_vars"]
+                playbook, variables = (
+                    template.replace("-", "_"),
+                    arguments["job_args"]["extra_vars"],
+                )
                 # AWX drops variables that its survey does not contain.
-                (asked,) = [
+                (survey,) = [
                     spec
                     for name, _playbook, spec in shipped.surveys()
                     if name == f"drover-{template}"
                 ]
-                assert set(variables) <= {question["variable"] for question in asked}, template
+                assert set(variables) <= {question["variable"] for question in survey}, template
             else:
-                assert kind == "debug" and "event.sentence }}" in given["msg"]
+                assert kind == "debug" and "event.sentence }}" in arguments["msg"]
                 continue
             text = (ROOT / "playbooks" / f"{playbook}.yml").read_text()
             for role in re.findall(r"name: drover\.compute\.(\w+)", text):
@@ -99,27 +103,27 @@ def test_its_playbooks_and_job_templates_exist_and_take_the_variables(name):
 @pytest.mark.parametrize("name", [name for name in BOOKS if not name.endswith("_awx")])
 def test_its_twin_does_the_same_by_job_templates(name):
     def plain(book):
-        found = []
+        summaries = []
         for rule in rules(book):
             run = []
             for action in actions(rule):
-                ((kind, given),) = action.items()
+                ((kind, arguments),) = action.items()
                 if kind == "run_playbook":
                     run.append(
                         (
-                            given["name"].removeprefix("drover.compute."),
-                            sorted(set(given["extra_vars"]) - {"drover_store_url"}),
+                            arguments["name"].removeprefix("drover.compute."),
+                            sorted(set(arguments["extra_vars"]) - {"drover_store_url"}),
                         )
                     )
                 elif kind == "run_job_template":
                     run.append(
                         (
-                            given["name"].rpartition("}")[2].replace("-", "_"),
-                            sorted(given["job_args"]["extra_vars"]),
+                            arguments["name"].rpartition("}")[2].replace("-", "_"),
+                            sorted(arguments["job_args"]["extra_vars"]),
                         )
                     )
-            found.append((rule["name"], rule["condition"], run))
-        return found
+            summaries.append((rule["name"], rule["condition"], run))
+        return summaries
 
     assert plain(name) == plain(f"{name}_awx")
 

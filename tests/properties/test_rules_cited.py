@@ -25,16 +25,16 @@ BUILT = ("build", "collections")
 def texts(*names):
     """Return {path: text} of files and of the content of folders of the repository, without this
     file."""
-    found = {}
+    by_path = {}
     for path in sorted(path for name in names for path in (ROOT / name, *(ROOT / name).rglob("*"))):
         parts = path.relative_to(ROOT).parts
         if not path.is_file() or path == HERE or {"__pycache__", "output"} & set(parts):
             continue
         try:
-            found["/".join(parts)] = path.read_text(encoding="utf-8")
+            by_path["/".join(parts)] = path.read_text(encoding="utf-8")
         except UnicodeDecodeError:
             continue
-    return found
+    return by_path
 
 
 def sections(page):

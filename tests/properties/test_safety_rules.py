@@ -42,12 +42,12 @@ def functions_of(file):
 def keys_of(file, name):
     """Return the keys of a dict at the top of a file of the matrix."""
     tree = ast.parse((ROOT / "tests" / "matrix" / file).read_text(encoding="utf-8"))
-    (found,) = (
+    (table,) = (
         node.value
         for node in tree.body
         if isinstance(node, ast.Assign) and node.targets[0].id == name
     )
-    return {key.value for key in found.keys}
+    return {key.value for key in table.keys}
 
 
 def test_every_rule_is_there_once_and_has_tests():

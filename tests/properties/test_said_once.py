@@ -21,12 +21,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils._report import (
 
 
 def test_the_same_sentence_for_many_is_one():
-    found = [(f"web{n}", f"Instance web{n} on kvm1: its size is not known.") for n in range(121)]
-    assert said_once(found) == [
+    pairs = [(f"web{n}", f"Instance web{n} on kvm1: its size is not known.") for n in range(121)]
+    assert said_once(pairs) == [
         "Instance web0 on kvm1: its size is not known. The same for web1, web2 and 118 more."
     ]
     other = ("db", "Instance db on kvm1: its pool does not run.")
-    assert said_once([found[0], other, found[1]]) == [
+    assert said_once([pairs[0], other, pairs[1]]) == [
         "Instance web0 on kvm1: its size is not known. The same for web1.",
         "Instance db on kvm1: its pool does not run.",
     ]
@@ -43,12 +43,12 @@ def test_a_refusal_of_a_drain_says_a_reason_once():
         }
         for n in range(5)
     ]
-    said = drain.cannot_move(["kvm1"], staying, [])
+    message = drain.cannot_move(["kvm1"], staying, [])
     assert (
-        said.count("its network is not on another host") == 1
-        and "The same for web1, web2 and 2 more." in said
+        message.count("its network is not on another host") == 1
+        and "The same for web1, web2 and 2 more." in message
     )
-    assert said.startswith("5 of the instances of kvm1 cannot move")
+    assert message.startswith("5 of the instances of kvm1 cannot move")
 
 
 def test_walk_f27_a_rolling_maintenance_says_a_reason_once():
@@ -59,11 +59,11 @@ def test_walk_f27_a_rolling_maintenance_says_a_reason_once():
         }
         for n in range(1, 4)
     ]
-    said = rolling.refusal(left_out)
+    message = rolling.refusal(left_out)
     assert (
-        said.count("it cannot be told") == 1
+        message.count("it cannot be told") == 1
         and "kvm1: it cannot be told whether it needs a reboot: no sign is known. The same for kvm2, kvm3."
-        in said
+        in message
     )
 
 

@@ -143,7 +143,7 @@ def test_classes_are_loaded_from_beside_the_playbook_only(fleet, tmp_path):
     ask = {
         "ansible.builtin.debug": {"msg": f"{{{{ lookup('drover.compute.schedule', {request}) }}}}"}
     }
-    known = {"drover_scheduler": {"enabled_filters": ["ComputeFilter", "EvilFilter"]}}
+    variables = {"drover_scheduler": {"enabled_filters": ["ComputeFilter", "EvilFilter"]}}
     examples.write_play(
         tmp_path / "plays",
         [
@@ -151,7 +151,7 @@ def test_classes_are_loaded_from_beside_the_playbook_only(fleet, tmp_path):
                 "name": "Try",
                 "hosts": "localhost",
                 "gather_facts": False,
-                "vars": known,
+                "vars": variables,
                 "tasks": [ask],
             }
         ],

@@ -62,11 +62,11 @@ class Maintenance:
                 [], DrainQuestion(self.policy, limits), moves, "rolling maintenance"
             )
             files = dict.fromkeys(hooks, __file__)
-            wanted = RollingRequest(
+            rolling_request = RollingRequest(
                 hosts, question, drain, files, sentinels=["/run/reboot-required"], **request
             )
             try:
-                _Role(self, run, Rolling(run, wanted), moves, fails).play()
+                _Role(self, run, Rolling(run, rolling_request), moves, fails).play()
             finally:
                 if not elsewhere:
                     # A playbook that has ended has no process.
@@ -142,12 +142,12 @@ class _Role:
 
     def _power(self, host, action):
         """Carry out role power."""
-        here = self.fleet.hosts[host]
+        server = self.fleet.hosts[host]
         if action == "reboot":
             self._refuse_running(host, "its reboot")
             self.run.hosts.fate.call(lambda: self.fleet.power_off(host))
-            here.sentinel = False
-            here.boots += 1
+            server.sentinel = False
+            server.boots += 1
         self.run.hosts.fate.call(lambda: self.scenario.do_power_on(host))
         self.scenario.clock.sleep(BOOT)
         self.run.hosts.discover(host)

@@ -198,27 +198,31 @@ class Worker:
     def _look_at_source(self):
         self.record.update(source_state=None, destination_state=None)
         try:
-            here = self.fleet.look(self.order["source"], self.uuid, self.order["source"])
+            domain = self.fleet.look(self.order["source"], self.uuid, self.order["source"])
         except Broken:
             return
-        if here is None or not here["job"]:
-            self.record["source_state"] = state.state_word(here)
+        if domain is None or not domain["job"]:
+            self.record["source_state"] = state.state_word(domain)
 
     def _look(self):
         """Return the states of both sides, with patience for a lost connection."""
         end = self.fleet.clock.now + RECONNECT
         while True:
             try:
-                here = self.fleet.look(self.order["source"], self.uuid, self.order["source"])
-                there = self.fleet.look(self.order["destination"], self.uuid, self.order["source"])
+                source_domain = self.fleet.look(
+                    self.order["source"], self.uuid, self.order["source"]
+                )
+                destination_domain = self.fleet.look(
+                    self.order["destination"], self.uuid, self.order["source"]
+                )
                 break
             except Broken:
                 if not self._begun() or self.fleet.clock.now >= end:
                     raise
                 yield 2
-        words = state.state_word(here), state.state_word(there)
+        words = state.state_word(source_domain), state.state_word(destination_domain)
         self.record.update(source_state=words[0], destination_state=words[1])
-        return here, there
+        return source_domain, destination_domain
 
     def _settled(self):
         """Return the verdict when both sides agree, or patience ends."""
@@ -312,14 +316,14 @@ class Worker:
         yield CHECK / 2
         self.fleet.happen("check", order["name"], job)
         yield CHECK / 2
-        here, _there = yield from self._look()
+        source_domain, _there = yield from self._look()
         job.refused = job.refused or self.fleet.refusal(order["name"], order["destination"])
-        if here["active"] != order["live"]:
-            job.refused = f"it is {here['state']}"
+        if source_domain["active"] != order["live"]:
+            job.refused = f"it is {source_domain['state']}"
         if job.refused:
             self._end("failed", f"It was refused: {job.refused}.")
             return
-        self._save(was=here["state"])
+        self._save(was=source_domain["state"])
         self._leave()
         self.host.turns.append(self)
         if not self._turn_has_come():
@@ -368,21 +372,21 @@ class Worker:
         return (yield from self._settled())
 
     def _conclude(self, verdict):
-        here, there = yield from self._look()
+        source_domain, destination_domain = yield from self._look()
         if verdict == state.THERE:
-            yield from self._arrived(there)
+            yield from self._arrived(destination_domain)
         elif (
             verdict in (state.OFF_HERE, state.BOTH_OFF)
             and self._begun()
             and (self.record["was"] == "shutoff") == (verdict == state.BOTH_OFF)
         ):
             del self.host.domains[self.uuid]
-            here, there = yield from self._look()
-            yield from self._arrived(there)
+            source_domain, destination_domain = yield from self._look()
+            yield from self._arrived(destination_domain)
         elif verdict in (state.HERE, state.OFF_THERE):
             words = (
                 "; it is paused at the source now, resume it"
-                if self.record["was"] == "running" and here["state"] == "paused"
+                if self.record["was"] == "running" and source_domain["state"] == "paused"
                 else ""
             )
             self._end("failed", f"{self.job.error or 'it did not go through'}{words}.")
@@ -419,21 +423,21 @@ class Module:
 
     def __call__(self, start, follow, wait, until=None, abort=(), news_within=None, waiting=()):
         self._reach()
-        here = self.fleet.hosts[self.host]
+        server = self.fleet.hosts[self.host]
         known = self.open_moves() if start else ()
         for order in start:
             if (order["uuid"], order["source"], order["destination"]) not in known:
                 raise Violation(
                     f"the move of {order['name']} is begun, and the store knows nothing of it"
                 )
-            if order["uuid"] not in here.workers:
+            if order["uuid"] not in server.workers:
                 Worker(self.fleet, order, True, self.most).start()
         for order in abort:
-            self._abort(here, order)
+            self._abort(server, order)
         for order in follow:
-            record = here.records.get(order["uuid"])
+            record = server.records.get(order["uuid"])
             mine = record is not None and record["order"]["migration"] == order["migration"]
-            if mine and record["status"] not in ENDED and order["uuid"] not in here.workers:
+            if mine and record["status"] not in ENDED and order["uuid"] not in server.workers:
                 Worker(self.fleet, record["order"], False).start()
         orders = [*start, *abort, *follow]
         self.fleet.clock.sleep(0)
@@ -470,7 +474,7 @@ class Module:
             "destination_state": None,
         }
         try:
-            here, there = (
+            source_domain, destination_domain = (
                 self.fleet.look(host, order["uuid"], self.host)
                 for host in (self.host, order["destination"])
             )
@@ -482,14 +486,15 @@ class Module:
                 "reached": False,
             }
         answer.update(
-            source_state=state.state_word(here), destination_state=state.state_word(there)
+            source_state=state.state_word(source_domain),
+            destination_state=state.state_word(destination_domain),
         )
         reason = self.fleet.refusal(order["name"], order["destination"])
-        if here is None:
+        if source_domain is None:
             reason = "it is not here"
-        elif here["active"] != order["live"]:
-            reason = f"it is {here['state']}"
-        elif there is not None:
+        elif source_domain["active"] != order["live"]:
+            reason = f"it is {source_domain['state']}"
+        elif destination_domain is not None:
             reason = "the destination has it already"
         if reason:
             message = f"{order['name']} cannot be moved to {order['destination']}: {reason}."
@@ -519,11 +524,11 @@ class Module:
             )
 
     def _under_way(self, orders):
-        here = self.fleet.hosts[self.host]
+        server = self.fleet.hosts[self.host]
         return {
             order["uuid"]
             for order in orders
-            if here.records.get(order["uuid"], {}).get("status") == "running"
+            if server.records.get(order["uuid"], {}).get("status") == "running"
         }
 
     def _is_news(self, orders, waiting):
@@ -534,12 +539,12 @@ class Module:
 
     def answer(self, order):
         """Return one move as the module returns it."""
-        here = self.fleet.hosts[self.host]
-        record = here.records.get(order["uuid"])
+        server = self.fleet.hosts[self.host]
+        record = server.records.get(order["uuid"])
         if record is not None and record["order"]["migration"] != order["migration"]:
             record = {"status": "lost", "message": "Another move of it is recorded on this host."}
         if record is None:
-            domain = here.domains.get(order["uuid"])
+            domain = server.domains.get(order["uuid"])
             word = state.state_word(domain.seen() if domain else None)
             record = {
                 "status": "lost",

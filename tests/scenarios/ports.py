@@ -80,19 +80,19 @@ class Fate:
         if isinstance(self._gone, Killed):
             raise self._gone
         self.calls += 1
-        here = self._call is not None and self._call["number"] == self.calls
-        if here and self._call["moment"] not in ("before", "after") and within is not None:
+        is_due = self._call is not None and self._call["number"] == self.calls
+        if is_due and self._call["moment"] not in ("before", "after") and within is not None:
             within(self._call["moment"])
-        if here and self._call["moment"] != "after":
+        if is_due and self._call["moment"] != "after":
             self._end()
         try:
             answer = act()
         except Exception:
             # The run is killed before it gets the failure.
-            if here:
+            if is_due:
                 self._end()
             raise
-        if here:
+        if is_due:
             self._end()
         return answer
 
@@ -223,18 +223,18 @@ class SimulatedHand(Modules):
 
     def _domain_sightings(self, args):
         """Return the domains of the host with these uuids."""
-        here = self._fleet.hosts[self.host]
-        if not here.libvirt:
+        server = self._fleet.hosts[self.host]
+        if not server.libvirt:
             return {"failed": True, "msg": "libvirt does not answer"}
-        found = {
+        domains = {
             uuid: domain
-            for uuid, domain in here.domains.items()
+            for uuid, domain in server.domains.items()
             if uuid in args["uuids"] or domain.name in args["names"]
         }
         return {
             "domains": [
                 {"uuid": uuid, "name": domain.name, "state": domain.state}
-                for uuid, domain in found.items()
+                for uuid, domain in domains.items()
             ]
         }
 
@@ -310,8 +310,8 @@ class SimulatedHand(Modules):
         return {"instances": answers}
 
     def _restarted(self, wanted):
-        here, uuid = self._fleet.hosts[self.host].domains, wanted["uuid"]
-        domain, answer = here.get(uuid), {"uuid": uuid, "name": wanted["name"], "message": ""}
+        domains, uuid = self._fleet.hosts[self.host].domains, wanted["uuid"]
+        domain, answer = domains.get(uuid), {"uuid": uuid, "name": wanted["name"], "message": ""}
         if domain is not None and (domain.active or not wanted["running"]):
             return {**answer, "status": "there", "state": domain.state}
         if self.host in self._hosts.refuse:
@@ -319,7 +319,7 @@ class SimulatedHand(Modules):
         self._fleet.clock.sleep(1)
         state = "running" if wanted["running"] else "shutoff"
         size = next(iter(self._fleet.where(uuid).values()))
-        here[uuid] = Domain(wanted["name"], state, vcpus=size.vcpus, memory_mb=size.memory_mb)
+        domains[uuid] = Domain(wanted["name"], state, vcpus=size.vcpus, memory_mb=size.memory_mb)
         self._fleet.check()
         if self.host == self._hosts.dies:
             self._fleet.power_off(self.host)

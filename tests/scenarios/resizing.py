@@ -67,14 +67,14 @@ class Instances:
     def do_migrate(self, names, host=None, cold=False, stop=None, call=None, **settings):
         """Run the playbook instance_migrate."""
         with self.run(stop, call) as run:
-            wanted = InstanceMigrationRequest(
+            request = InstanceMigrationRequest(
                 list(names),
                 MoveSettings(MigrationLimits(2)),
                 self._settings(**settings),
                 host,
                 cold,
             )
-            InstanceMigrations(run, wanted).run()
+            InstanceMigrations(run, request).run()
 
     def do_undrain(self, host, stop=None, call=None):
         """Run the playbook undrain."""
@@ -109,18 +109,18 @@ class Modules:
     def _domain_order(self, args):
         """Withdraw orders, and return the state of domains."""
         self.reach()
-        here, found = self._fleet.hosts[self.host], []
-        for each in args["domains"]:
-            here.withdrawn.update(each["withdraw"])
-            domain = here.domains.get(each["uuid"])
-            found.append(
+        server, answers = self._fleet.hosts[self.host], []
+        for entry in args["domains"]:
+            server.withdrawn.update(entry["withdraw"])
+            domain = server.domains.get(entry["uuid"])
+            answers.append(
                 {
-                    "uuid": each["uuid"],
-                    "busy": each["uuid"] in here.workers,
+                    "uuid": entry["uuid"],
+                    "busy": entry["uuid"] in server.workers,
                     "domain": domain and domain.facts(),
                 }
             )
-        return {"domains": found}
+        return {"domains": answers}
 
     def _domain(self, args):
         """Bring a domain to a state and give it a size; a missing domain is not made."""
@@ -163,10 +163,10 @@ class Modules:
         """Start domains."""
         self.reach()
         here, answers = self._fleet.hosts[self.host], []
-        for each in args["domains"]:
-            domain = here.domains[each["uuid"]]
+        for entry in args["domains"]:
+            domain = here.domains[entry["uuid"]]
             answer = {
-                "uuid": each["uuid"],
+                "uuid": entry["uuid"],
                 "name": domain.name,
                 "changed": False,
                 "status": "done",

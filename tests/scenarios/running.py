@@ -93,18 +93,18 @@ class Scenario(Several, Instances, Maintenance):
                 flavors.ensure(connection, flavor["name"], sizes, self.clock.time())
         self.discover(Store.open(self.url))
         with Store.open(self.url).write() as connection:
-            for each in self.providers:
-                add_provider(connection, **each)
-            for each in self.holds:
-                fleets.hold(connection, each["instance"], each["provider"], each["amounts"])
+            for entry in self.providers:
+                add_provider(connection, **entry)
+            for entry in self.holds:
+                fleets.hold(connection, entry["instance"], entry["provider"], entry["amounts"])
 
     def do(self, command):
         """Carry out one command: {word: its object, and options}."""
-        word, given = next(iter(command.items()))
+        word, subject = next(iter(command.items()))
         options = dict(list(command.items())[1:])
         self.fleet.faults += options.pop("faults", [])
         try:
-            getattr(self, f"do_{word}")(given, **options)
+            getattr(self, f"do_{word}")(subject, **options)
         except Killed:
             self.said.append(f"{word}: killed")
         except (DroverError, Broken) as problem:
@@ -190,11 +190,11 @@ class Scenario(Several, Instances, Maintenance):
         with self.run(stop, call, actor, elsewhere) as run:
             limits = MigrationLimits(limit, **(caps or {}))
             question = DrainQuestion(self.policy, limits, extra_moves=request.pop("extra_moves", 0))
-            wanted = DrainRequest(
+            drain_request = DrainRequest(
                 several(hosts), question, MoveSettings(limits, {}, patience), "scenario", **request
             )
             began = self.fleet.most = self.fleet.under_way()
-            Drain(run, wanted).run()
+            Drain(run, drain_request).run()
             if self.fleet.most > max(limit, began):
                 raise Violation(f"{self.fleet.most} moves at a time, more than {limit}")
 
@@ -233,12 +233,12 @@ class Scenario(Several, Instances, Maintenance):
         """Return {(uuid, source, destination)} of the store's moves; a resize that is not confirmed
         may move back."""
         rows = [row for row in self._migrations() if row.status in tables.HOLDING_MIGRATION]
-        found = {
+        from_store = {
             (row.instance_uuid, row.source, row.destination)
             for row in rows
             if row.status in tables.OPEN_MIGRATION
         }
-        return found | {
+        return from_store | {
             (row.instance_uuid, row.destination, row.source) for row in rows if row.type == RESIZE
         }
 
@@ -261,18 +261,18 @@ class Scenario(Several, Instances, Maintenance):
         self.unseen = {
             uuid: left for uuid, hosts in self.unseen.items() if (left := hosts - set(read))
         }
-        found = self._record(store, read.values())
-        if found["stale"]:
+        discovered = self._record(store, read.values())
+        if discovered["stale"]:
             recorded = fleets.where(self.url)
             for name in read:
-                here = self.fleet.hosts[name].domains
-                for uuid, domain in list(here.items()):
+                domains = self.fleet.hosts[name].domains
+                for uuid, domain in list(domains.items()):
                     if (
-                        domain.name in found["stale"]
+                        domain.name in discovered["stale"]
                         and recorded.get(domain.name) != name
                         and not domain.active
                     ):
-                        del here[uuid]
+                        del domains[uuid]
             # An old definition has its instance on another host, so this must lose nothing.
             self.fleet.check()
             self._record(store, [self.fleet.report(name) for name in read])
@@ -313,16 +313,16 @@ class Scenario(Several, Instances, Maintenance):
             run.hosts.refuse, run.hosts.dies, run.hosts.lost = refuse, dies, lost
             others = [name for name in sorted(self.fleet.hosts) if name != host]
             limits = fencing.Limits(down_seconds=0, quiet_seconds=0, down_percent=100)
-            wanted = EvacuationRequest(
+            evacuation_request = EvacuationRequest(
                 host, others, self.policy, said=said, operator="somebody", limits=limits
             )
             power_state = ("on" if self.fleet.hosts[host].on else "off") if driver else "none"
-            if Evacuation(run, wanted).judge(power_state)["fence"]:
+            if Evacuation(run, evacuation_request).judge(power_state)["fence"]:
                 self._fence(run, host, driver)
             if back:
                 run.hosts.meanwhile[back] = lambda: self.do_power_on(host)
             # Another task, without knowledge of the earlier one.
-            Evacuation(run, wanted).restart()
+            Evacuation(run, evacuation_request).restart()
 
     def _fence(self, run, host, driver):
         """Run the tasks fence of role power: cut the power; the driver confirms that."""
@@ -393,10 +393,14 @@ class Scenario(Several, Instances, Maintenance):
                 f"{each.state} on {host}{'' if self.fleet.hosts[host].on else ' (off)'}"
                 for host, each in sorted(self.fleet.where(uuid).items())
             )
-            known = recorded.get(name)
+            recorded_host = recorded.get(name)
             lines.append(
                 f"{name} is {seen}"
-                + ("" if [known] == list(self.fleet.where(uuid)) else f", recorded on {known}")
+                + (
+                    ""
+                    if [recorded_host] == list(self.fleet.where(uuid))
+                    else f", recorded on {recorded_host}"
+                )
             )
         with Store.open(self.url).read() as connection:
             off = connection.execute(

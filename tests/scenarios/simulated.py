@@ -121,11 +121,11 @@ class Fleet:
         # The greatest numbers of parallel migrations, by their common property.
         self.peaks = {}
         self.names = {}
-        for each in instances:
-            data = {key: value for key, value in each.items() if key != "host"}
+        for instance in instances:
+            data = {key: value for key, value in instance.items() if key != "host"}
             uuid = fleets.uuid_of(data["name"])
             self.names[uuid] = data["name"]
-            self.hosts[each["host"]].domains[uuid] = Domain(**{"state": "running", **data})
+            self.hosts[instance["host"]].domains[uuid] = Domain(**{"state": "running", **data})
 
     # Queries
 
@@ -152,10 +152,10 @@ class Fleet:
 
     def shut_down(self, host, uuid, timeout, force=False):
         """Act as the module domain with state stopped."""
-        here = self.hosts[host]
-        if not (here.on and here.answers):
+        server = self.hosts[host]
+        if not (server.on and server.answers):
             raise Broken(f"Host {host} cannot be reached: timed out.")
-        domain = here.domains[uuid]
+        domain = server.domains[uuid]
         if not domain.active:
             return {"changed": False, "domain": domain.facts()}
         if domain.name in self.deaf:
@@ -182,13 +182,15 @@ class Fleet:
 
     def report(self, host):
         """Return a host as discovery reads it."""
-        here = self.hosts[host]
-        if not (here.on and here.answers):
+        server = self.hosts[host]
+        if not (server.on and server.answers):
             raise Broken(f"Host {host} cannot be reached: timed out.")
-        if not here.libvirt:
+        if not server.libvirt:
             raise Broken(f"libvirt on {host} does not answer.")
-        domains = [domain.facts() for domain in here.domains.values()]
-        return fleets.host(host, *domains, vcpus=here.vcpus, memory_mb=here.memory_mb, pools=[POOL])
+        domains = [domain.facts() for domain in server.domains.values()]
+        return fleets.host(
+            host, *domains, vcpus=server.vcpus, memory_mb=server.memory_mb, pools=[POOL]
+        )
 
     def check(self):
         """Check the conditions of every moment."""

@@ -62,12 +62,12 @@ def cases_of(folder):
     """Return [(name of the case, commands)] of a scenario."""
     data = load(folder / "commands.yml")
     cross = data.get("cross") or {}
-    found = []
+    cases = []
     for values in itertools.product(*cross.values()):
         case = dict(zip(cross, values))
         name = ", ".join(f"{key} {value}" for key, value in case.items()) or "only"
-        found.append((name, filled(data["commands"], case)))
-    return found
+        cases.append((name, filled(data["commands"], case)))
+    return cases
 
 
 FOLDERS = sorted(path.parent for path in HERE.glob("*/commands.yml"))
@@ -100,14 +100,14 @@ def fresh(memory, empty, store, monkeypatch):
     monkeypatch.setattr(Store, "open", lambda url: store)
 
     def make(folder):
-        path, known = memory / "store.db", memory / f"{folder.name}.db"
+        path, prepared = memory / "store.db", memory / f"{folder.name}.db"
         for each in memory.glob("store.db*"):
             each.unlink()
-        shutil.copyfile(known if known.exists() else empty, path)
+        shutil.copyfile(prepared if prepared.exists() else empty, path)
         scenario = Scenario(f"sqlite:///{path}", load(folder / "state.yml"), monkeypatch)
-        if not known.exists():
+        if not prepared.exists():
             scenario.begin()
-            shutil.copyfile(path, known)
+            shutil.copyfile(path, prepared)
         return scenario
 
     return make
@@ -120,11 +120,11 @@ def test_scenario(folder, name, commands, fresh, written):
     scenario = fresh(folder)
     for command in commands:
         scenario.do(command)
-    found = scenario.said + scenario.journal()
+    lines = scenario.said + scenario.journal()
     if WRITE:
-        written.setdefault(folder, {})[name] = found
+        written.setdefault(folder, {})[name] = lines
     else:
-        assert found == expected(folder).get(name)
+        assert lines == expected(folder).get(name)
 
 
 @functools.cache

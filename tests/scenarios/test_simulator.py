@@ -75,28 +75,28 @@ def really(fleet, state, behave):
 @pytest.mark.parametrize("state", ["running", "paused", "shutoff"])
 def test_a_move_and_asking_again(fleet, state):
     simulated = Simulated(state)
-    for dummy in range(2):
-        found, wanted = (
+    for turn in range(2):
+        simulated_move, real_move = (
             simulated.move(),
-            really(fleet, "as it is", None) if dummy else really(fleet, state, None),
+            really(fleet, "as it is", None) if turn else really(fleet, state, None),
         )
-        assert set(found) == set(wanted)
+        assert set(simulated_move) == set(real_move)
         assert (
-            [found[key] for key in COMPARED]
-            == [wanted[key] for key in COMPARED]
+            [simulated_move[key] for key in COMPARED]
+            == [real_move[key] for key in COMPARED]
             == ["completed", "absent", state]
         )
 
 
 @pytest.mark.parametrize("state", ["running", "shutoff"])
 def test_an_error_in_the_copy(fleet, state):
-    found, wanted = (
+    simulated_move, real_move = (
         Simulated(state).move(at="copy", fault="error"),
         really(fleet, state, fleet.fail),
     )
     assert (
-        [found[key] for key in COMPARED]
-        == [wanted[key] for key in COMPARED]
+        [simulated_move[key] for key in COMPARED]
+        == [real_move[key] for key in COMPARED]
         == ["failed", state, "absent"]
     )
 
@@ -109,10 +109,10 @@ def test_a_paused_source_and_a_running_destination(fleet):
 
     simulated = Simulated("running")
     for fault in ({"at": "handover", "fault": "network cut", "for": 5}, {}):
-        found, wanted = simulated.move(**fault), really(fleet, "running", half)
+        simulated_move, real_move = simulated.move(**fault), really(fleet, "running", half)
         assert (
-            [found[key] for key in COMPARED]
-            == [wanted[key] for key in COMPARED]
+            [simulated_move[key] for key in COMPARED]
+            == [real_move[key] for key in COMPARED]
             == ["conflict", "paused", "running"]
         )
 
@@ -124,19 +124,19 @@ def test_the_destination_is_lost_and_back(fleet):
         broken()
 
     simulated = Simulated("running")
-    found, wanted = (
+    simulated_move, real_move = (
         simulated.move(at="copy", fault="destination dies"),
         really(fleet, "running", vanish),
     )
-    assert found["status"] == wanted["status"] == "lost"
+    assert simulated_move["status"] == real_move["status"] == "lost"
     assert simulated.move()["status"] == really(fleet, "running", vanish)["status"] == "lost"
     simulated.fleet.power_on("kvm2")
     fleet.down.clear()
     del fleet.destination.lookupByUUIDString
-    found, wanted = simulated.move(), really(fleet, "running", None)
+    simulated_move, real_move = simulated.move(), really(fleet, "running", None)
     assert (
-        [found[key] for key in COMPARED]
-        == [wanted[key] for key in COMPARED]
+        [simulated_move[key] for key in COMPARED]
+        == [real_move[key] for key in COMPARED]
         == ["completed", "absent", "running"]
     )
 
@@ -149,10 +149,10 @@ def test_arrived_but_off(fleet):
     simulated = Simulated("running")
     simulated.move(at="cleanup", fault="destination dies")
     simulated.fleet.power_on("kvm2")
-    found, wanted = simulated.move(), really(fleet, "running", arrive_off)
+    simulated_move, real_move = simulated.move(), really(fleet, "running", arrive_off)
     assert (
-        [found[key] for key in COMPARED]
-        == [wanted[key] for key in COMPARED]
+        [simulated_move[key] for key in COMPARED]
+        == [real_move[key] for key in COMPARED]
         == ["conflict", "absent", "shutoff"]
     )
 
@@ -163,10 +163,13 @@ def test_an_abort_in_the_copy_and_asking_again(slow, monkeypatch):
     slow.move(migration="m1")
     simulated = Simulated("running")
     assert simulated.move(seconds=4)["phase"] == "migrating"
-    found, wanted = simulated.abort(), following.report({"uuid": real.UUID}, slow.records, None)
+    simulated_move, real_move = (
+        simulated.abort(),
+        following.report({"uuid": real.UUID}, slow.records, None),
+    )
     assert (
-        [found[key] for key in COMPARED]
-        == [wanted[key] for key in COMPARED]
+        [simulated_move[key] for key in COMPARED]
+        == [real_move[key] for key in COMPARED]
         == ["cancelled", "running", "absent"]
     )
     assert simulated.move()["status"] == slow.move(migration="m1")[0]["status"] == "cancelled"
@@ -194,16 +197,16 @@ def test_an_abort_of_what_was_not_begun_and_of_what_has_ended(slow):
 
 
 def test_courses_take_turns_as_their_time_comes():
-    clock, said = Clock(), []
+    clock, events = Clock(), []
 
     def course(name, seconds):
         for _dummy in range(3):
-            said.append((name, clock.now - BEGIN))
+            events.append((name, clock.now - BEGIN))
             clock.sleep(seconds)
 
-    clock.at(1, lambda: said.append(("event", clock.now - BEGIN)))
+    clock.at(1, lambda: events.append(("event", clock.now - BEGIN)))
     carry_out(clock, [lambda: course("a", 1), lambda: course("b", 2)])
-    assert said == [("a", 0), ("b", 0), ("event", 1), ("a", 1), ("a", 2), ("b", 2), ("b", 4)]
+    assert events == [("a", 0), ("b", 0), ("event", 1), ("a", 1), ("a", 2), ("b", 2), ("b", 4)]
     assert clock.now - BEGIN == 6
     with pytest.raises(ZeroDivisionError):
         carry_out(clock, [lambda: 1 / 0, lambda: clock.sleep(1)])

@@ -63,8 +63,8 @@ def _serve(address: str) -> None:
         os.set_blocking(wakes, False)
         signal.set_wakeup_fd(wakes)
         signal.signal(signal.SIGCHLD, lambda *dummy: None)
-        for each in (server, woken, 0):
-            selector.register(each, selectors.EVENT_READ)
+        for source in (server, woken, 0):
+            selector.register(source, selectors.EVENT_READ)
         while True:
             ready = {key.fileobj for key, dummy in selector.select()}
             if 0 in ready:
@@ -78,8 +78,8 @@ def _serve(address: str) -> None:
                 if not child:
                     signal.set_wakeup_fd(-1)
                     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                    for each in (server, selector, *runs.values()):
-                        each.close()
+                    for source in (server, selector, *runs.values()):
+                        source.close()
                     os.close(woken)
                     os.close(wakes)
                     _become(connection)
@@ -102,7 +102,7 @@ def _become(connection: socket.socket) -> None:
         text, (output,), dummy, dummy = socket.recv_fds(connection, 1 << 20, 1)
         while not text.endswith(b"\n"):
             text += connection.recv(1 << 20)
-    given = json.loads(text)
+    message = json.loads(text)
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.close(output)
@@ -116,13 +116,13 @@ def _become(connection: socket.socket) -> None:
     sys.stderr = sys.__stderr__ = open(
         2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False
     )
-    os.chdir(given["folder"])
+    os.chdir(message["folder"])
     os.environ.clear()
-    os.environ.update(given["environment"])
+    os.environ.update(message["environment"])
     time.tzset()
     sys.dont_write_bytecode = "PYTHONDONTWRITEBYTECODE" in os.environ
-    sys.path.insert(0, given["folder"])
-    sys.argv[1:] = given["words"]
+    sys.path.insert(0, message["folder"])
+    sys.argv[1:] = message["words"]
     runpy.run_module("ansible", run_name="__main__", alter_sys=True)
     sys.exit()
 
@@ -177,7 +177,7 @@ def run(folder, words, environment):
             check=False,
         )
         return done.returncode, done.stdout
-    given = {
+    message = {
         "folder": os.fspath(folder),
         "words": [os.fspath(word) for word in words],
         "environment": {name: os.fspath(value) for name, value in environment.items()},
@@ -190,7 +190,7 @@ def run(folder, words, environment):
         try:
             connection.connect(_SERVER.address())
             rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [writable]))
-            text = json.dumps(given).encode() + b"\n"
+            text = json.dumps(message).encode() + b"\n"
             connection.sendall(text[connection.sendmsg([text], [rights]) :])
         finally:
             os.close(writable)

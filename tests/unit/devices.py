@@ -141,10 +141,10 @@ class Devices:
     def _each(self, domain, text, flags, work):
         """libvirt makes the new definition, changes the running domain, and then saves the
         definition."""
-        wanted = [flag for flag in (CONFIG, LIVE) if flags & flag] or [
+        form_flags = [flag for flag in (CONFIG, LIVE) if flags & flag] or [
             LIVE if domain.isActive() else CONFIG
         ]
-        forms = [(flag, self._form(domain, flag)) for flag in wanted]
+        forms = [(flag, self._form(domain, flag)) for flag in form_flags]
         for flag, root in forms:
             work(domain, flag, root, ET.fromstring(text))
         for flag, root in forms[::-1]:
@@ -197,11 +197,11 @@ class Devices:
 
     def _detach(self, domain, text, flags=0):
         def one(domain, flag, root, device):
-            found = self._found(root, device)
-            if found is None:
+            element = self._found(root, device)
+            if element is None:
                 raise error(libvirt.VIR_ERR_DEVICE_MISSING, "device not found: no such device")
             if flag == LIVE:
-                target = found.find("target")
+                target = element.find("target")
                 if target is not None and target.get("bus") in ("sata", "ide"):
                     raise error(
                         libvirt.VIR_ERR_OPERATION_UNSUPPORTED,
@@ -210,7 +210,7 @@ class Devices:
                 if not self.releases:
                     self.asked.append((domain, text))
                     return
-            root.find("devices").remove(found)
+            root.find("devices").remove(element)
 
         return self._each(domain, text, flags, one)
 
@@ -223,13 +223,13 @@ class Devices:
 
     def _update(self, domain, text, flags=0):
         def one(dummy, flag, root, device):
-            found = self._found(root, device)
-            if found is None:
+            element = self._found(root, device)
+            if element is None:
                 raise error(
                     libvirt.VIR_ERR_INVALID_ARG,
                     f"invalid argument: target {device.find('target').get('dev')} doesn't exist.",
                 )
-            if found.get("device") != "cdrom" and flag == LIVE:
+            if element.get("device") != "cdrom" and flag == LIVE:
                 raise error(
                     libvirt.VIR_ERR_OPERATION_UNSUPPORTED,
                     "Operation not supported: cannot modify field 'source' of the disk",
@@ -245,8 +245,8 @@ class Devices:
                     libvirt.VIR_ERR_SYSTEM_ERROR,
                     f"Cannot access storage file '{source.get('file')}': No such file or directory",
                 )
-            found[:] = list(device)
-            found.set("type", device.get("type", "file"))
+            element[:] = list(device)
+            element.set("type", device.get("type", "file"))
 
         return self._each(domain, text, flags, one)
 
@@ -275,8 +275,8 @@ class Devices:
                 libvirt.VIR_ERR_OPERATION_INVALID,
                 "Requested operation is not valid: domain is not transient",
             )
-        given = ET.fromstring(text)
-        kind, path = given.get("type"), source_of(given)
+        destination = ET.fromstring(text)
+        kind, path = destination.get("type"), source_of(destination)
         if not (os.path.exists(path) if kind != "network" else self.volumes(path)):
             raise error(
                 libvirt.VIR_ERR_SYSTEM_ERROR,
@@ -287,8 +287,8 @@ class Devices:
         mirror = ET.SubElement(
             disk, "mirror", type=kind, job="copy", **({"ready": "yes"} if self.ready else {})
         )
-        ET.SubElement(mirror, "format", type=given.find("driver").get("type"))
-        mirror.extend([given.find("source"), *given.findall("auth")])
+        ET.SubElement(mirror, "format", type=destination.find("driver").get("type"))
+        mirror.extend([destination.find("source"), *destination.findall("auth")])
         self._save(domain, LIVE, root)
         return 0
 

@@ -35,17 +35,17 @@ def install(patch):
         before = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
         after, root = ET.fromstring(before), ET.fromstring(text)
         disks = {each.find("target").get("dev"): each for each in after.findall("devices/disk")}
-        for each in root.findall("disks/disk"):
-            if each.get("snapshot") != "external":
+        for disk in root.findall("disks/disk"):
+            if disk.get("snapshot") != "external":
                 continue
             path, source, driver = (
-                each.find("source").get("file"),
-                disks[each.get("name")].find("source"),
-                disks[each.get("name")].find("driver"),
+                disk.find("source").get("file"),
+                disks[disk.get("name")].find("source"),
+                disks[disk.get("name")].find("driver"),
             )
             if os.path.exists(path):
                 raise libvirt.libvirtError(
-                    f"external snapshot file for disk {each.get('name')} already exists"
+                    f"external snapshot file for disk {disk.get('name')} already exists"
                 )
             words = [
                 "qemu-img",

@@ -199,10 +199,10 @@ class Host:
     def show_cells(self, cpus):
         """Report one NUMA cell of 1 GiB with these CPUs, each a core; the test driver itself
         reports a cell without CPUs."""
-        found = "".join(
+        cpu_elements = "".join(
             f"<cpu id='{cpu}' socket_id='0' core_id='{cpu}' siblings='{cpu}'/>" for cpu in cpus
         )
-        cell = f"<cell id='0'><memory unit='MiB'>1024</memory><cpus num='{len(cpus)}'>{found}</cpus></cell>"
+        cell = f"<cell id='0'><memory unit='MiB'>1024</memory><cpus num='{len(cpus)}'>{cpu_elements}</cpus></cell>"
         text = re.sub(
             r"<cells num='0'>\s*</cells>",
             f"<cells num='1'>{cell}</cells>",
@@ -412,11 +412,11 @@ class Fleet:
 
     def where(self):
         """Return dict name -> sorted list of (host, state), with hosts that are off."""
-        found = {}
+        by_name = {}
         for host in self.hosts.values():
             for name, word in host.states().items():
-                found.setdefault(name, []).append((host.name, word))
-        return {name: sorted(places) for name, places in found.items()}
+                by_name.setdefault(name, []).append((host.name, word))
+        return {name: sorted(places) for name, places in by_name.items()}
 
     def running(self, uuid):
         """Return the hosts with a domain that is active now."""
@@ -474,7 +474,7 @@ class Fleet:
     def carry_out(self, host, module, arguments, check_mode, diff, environment=()):
         """Run the module itself; return its result, or None if its process was ended."""
         code = importlib.import_module(f"{MODULES}.{module.rpartition('.')[2]}")
-        given = json.loads(
+        parameters = json.loads(
             json.dumps({**arguments, "_ansible_check_mode": check_mode, "_ansible_diff": diff})
         )
         token = HERE.set(host)
@@ -485,7 +485,7 @@ class Fleet:
             )
         )
         try:
-            with patch_module_args(given):
+            with patch_module_args(parameters):
                 code.main()
         except _Exit as ended:
             return json.loads(json.dumps(ended.result))
@@ -509,19 +509,23 @@ class Fleet:
         cannot be reached."""
 
         def call(target, *arguments, **keywords):
-            here = HERE.get(None)
-            if here is not None:
-                there = self._host_of(target)
+            caller = HERE.get(None)
+            if caller is not None:
+                target_host = self._host_of(target)
                 for hook in self.libvirt_calls:
-                    hook(here.name, there.name, name)
-                if not here.on:
+                    hook(caller.name, target_host.name, name)
+                if not caller.on:
                     raise Ended
-                if not there.on or not there.libvirt or not self.sees(here, there):
+                if (
+                    not target_host.on
+                    or not target_host.libvirt
+                    or not self.sees(caller, target_host)
+                ):
                     raise error("client socket is closed", libvirt.VIR_ERR_INTERNAL_ERROR)
             answer = method(target, *arguments, **keywords)
-            if here is not None:
+            if caller is not None:
                 for hook in self.libvirt_answers:
-                    hook(here.name, there.name, name)
+                    hook(caller.name, target_host.name, name)
             return answer
 
         return call
@@ -533,15 +537,15 @@ class Fleet:
         return next(host for host in self.hosts.values() if host.connection is connection)
 
     def _open(self, uri):
-        here, parts = HERE.get(None), urllib.parse.urlsplit(uri)
-        if here is None:
+        caller, parts = HERE.get(None), urllib.parse.urlsplit(uri)
+        if caller is None:
             return self.open(uri)
         host = (
             self.hosts.get(self.addresses.get(parts.hostname, parts.hostname) or "")
             if parts.netloc
-            else here
+            else caller
         )
-        if host is None or not (host.on and host.libvirt) or not self.sees(here, host):
+        if host is None or not (host.on and host.libvirt) or not self.sees(caller, host):
             raise error(
                 f"Failed to connect socket to {uri}", libvirt.VIR_ERR_SYSTEM_ERROR, errno.ENOENT
             )
@@ -553,28 +557,28 @@ class Fleet:
 
     def _migrate(self, domain, uri, parameters):
         self.definitions[domain.UUIDString()] = parameters
-        here, name = HERE.get(), urllib.parse.urlsplit(uri).hostname
-        there = self.hosts[self.addresses.get(name, name)]
-        if not there.on or not self.sees(here, there):
+        source, name = HERE.get(), urllib.parse.urlsplit(uri).hostname
+        destination = self.hosts[self.addresses.get(name, name)]
+        if not destination.on or not self.sees(source, destination):
             raise error("client socket is closed", libvirt.VIR_ERR_INTERNAL_ERROR)
-        self.migrate(here, there, domain)
+        self.migrate(source, destination, domain)
         return 0
 
     def moved(self, source, destination, domain):
         """Act as libvirt does: the domain runs at the destination after its stop at the source, and
         continues at the source if that fails."""
         uuid = domain.UUIDString()
-        given = self.definitions.get(uuid, {})
-        text = given.get(libvirt.VIR_MIGRATE_PARAM_DEST_XML) or domain.XMLDesc(0)
+        parameters = self.definitions.get(uuid, {})
+        text = parameters.get(libvirt.VIR_MIGRATE_PARAM_DEST_XML) or domain.XMLDesc(0)
         if not domain.isActive():
             destination.connection.defineXML(text)
             domain.undefine()
             return
         # An offline move has one definition for both, also if a person has just started the domain.
-        one = given.get(libvirt.VIR_MIGRATE_PARAM_DEST_XML) or domain.XMLDesc(
+        one = parameters.get(libvirt.VIR_MIGRATE_PARAM_DEST_XML) or domain.XMLDesc(
             libvirt.VIR_DOMAIN_XML_INACTIVE
         )
-        texts = text, given.get(libvirt.VIR_MIGRATE_PARAM_PERSIST_XML) or one
+        texts = text, parameters.get(libvirt.VIR_MIGRATE_PARAM_PERSIST_XML) or one
         paused = domain.state()[0] == libvirt.VIR_DOMAIN_PAUSED
         self.moving[uuid] = source
         try:
@@ -587,14 +591,14 @@ class Fleet:
     def _carried(self, destination, domain, uuid, texts, paused):
         """The source keeps it until it runs at the destination; after a failure it continues here."""
         try:
-            there = destination.connection.createXML(texts[0], 0)
-            self._unseen(there.suspend)
+            guest = destination.connection.createXML(texts[0], 0)
+            self._unseen(guest.suspend)
             _require_active(domain)
             domain.suspend()
             destination.connection.defineXML(texts[1])
             _require_active(domain)
             if not paused:
-                there.resume()
+                guest.resume()
         except BaseException:
             # The connection between the hosts breaks: nothing has begun to run at the destination.
             self._unseen(lambda: self._given_up(domain, destination.domains().get(uuid), paused))
@@ -825,14 +829,14 @@ def _delegated(
             fleet._reach(fleet.hosts[host])
             return {"changed": False, **BUILTIN[module](fleet.hosts[host])}
         if module in ACTIONS:
-            found = running.run(
+            answer = running.run(
                 module,
                 {"inventory_hostname": host, **fleet.variables},
                 check=bool(check_mode),
                 **args,
             )
         else:
-            found = fleet.run(
+            answer = fleet.run(
                 host,
                 name,
                 args,
@@ -844,4 +848,4 @@ def _delegated(
         return {"unreachable": True, "changed": False, "msg": str(problem)}
     except AnsibleActionFail as problem:
         return {**problem.result, "failed": True, "msg": str(problem)}
-    return plain_result(found)
+    return plain_result(answer)

@@ -38,18 +38,18 @@ class Server:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def answer(self, request):
-        asked = request.headers.get("Range")
-        first = int(asked.removeprefix("bytes=").rstrip("-")) if asked else 0
+        byte_range = request.headers.get("Range")
+        first = int(byte_range.removeprefix("bytes=").rstrip("-")) if byte_range else 0
         self.asked.append(first)
         if self.status:
             request.send_error(self.status)
             return
-        if asked and self.parts and first >= len(self.content):
+        if byte_range and self.parts and first >= len(self.content):
             request.send_error(416)
             return
         if not self.parts:
             first = 0
-        request.send_response(206 if asked and self.parts else 200)
+        request.send_response(206 if byte_range and self.parts else 200)
         request.send_header("Content-Length", str(len(self.content) - first))
         if self.parts:
             request.send_header("Accept-Ranges", "bytes")

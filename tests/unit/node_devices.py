@@ -120,11 +120,11 @@ class NodeDevices:
         self.mdevs[uuid] = Mdev(self, uuid, parent, kind, **more)
 
     def _list(self, flags):
-        wanted = flags & (ACTIVE | INACTIVE)
+        state_flags = flags & (ACTIVE | INACTIVE)
         return [
             each
             for each in self.mdevs.values()
-            if not wanted or wanted & (ACTIVE if each.active else INACTIVE)
+            if not state_flags or state_flags & (ACTIVE if each.active else INACTIVE)
         ]
 
     def _parent(self, name):

@@ -40,9 +40,9 @@ def commands(text):
 
 def files(text):
     """Return the files that begin with their name as a comment: dict name -> content."""
-    found = {}
+    contents = {}
     for block in re.findall(r"^```\w+\n(.*?)^```", text, re.M | re.S):
         name = re.match(r"# (\S+\.(?:yml|cfg))\n", block)
         if name:
-            found[name.group(1)] = block
-    return found
+            contents[name.group(1)] = block
+    return contents

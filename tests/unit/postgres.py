@@ -56,19 +56,19 @@ STOP_SECONDS = 20
 def find_binaries() -> pathlib.Path:
     """Return the folder with initdb and postgres, the newest if there are several. Leave the tests
     out if there is none."""
-    found = sorted(
+    binaries = sorted(
         pathlib.Path("/usr/lib/postgresql").glob("*/bin/initdb"),
         key=lambda path: int(path.parts[-3]) if path.parts[-3].isdigit() else 0,
     )
     on_path = shutil.which("initdb")
     if on_path:
-        found.insert(0, pathlib.Path(on_path).resolve())
-    if not found:
+        binaries.insert(0, pathlib.Path(on_path).resolve())
+    if not binaries:
         parts.leave_out(
             "The tests on PostgreSQL",
             "the server is missing on this machine: apt-get install postgresql",
         )
-    return found[-1].parent
+    return binaries[-1].parent
 
 
 def _unprivileged():
@@ -270,15 +270,15 @@ class Cluster:
 
     def copy(self, source: str, target: str) -> None:
         """Copy one database with pg_dump into another one, which is empty."""
-        given = {"env": {**os.environ, "PGPASSWORD": self.password}, "capture_output": True}
+        run_options = {"env": {**os.environ, "PGPASSWORD": self.password}, "capture_output": True}
         one, other = (url.rpartition("/")[2] for url in (source, target))
         at = ["-h", "127.0.0.1", "-p", str(self.port), "-U", ROLE]
-        dump = subprocess.run([self._bin / "pg_dump", *at, one], check=True, **given)
+        dump = subprocess.run([self._bin / "pg_dump", *at, one], check=True, **run_options)
         subprocess.run(
             [self._bin / "psql", *at, "-v", "ON_ERROR_STOP=1", "-q", other],
             check=True,
             input=dump.stdout,
-            **given,
+            **run_options,
         )
 
     def stop(self) -> None:

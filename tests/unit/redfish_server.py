@@ -152,10 +152,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def is_busy(self, which):
         ways = self.server.ways
-        left = getattr(ways, which)
-        if left <= 0:
+        count = getattr(ways, which)
+        if count <= 0:
             return False
-        setattr(ways, which, left - 1)
+        setattr(ways, which, count - 1)
         until = ways.retry_after
         headers = (
             {
@@ -208,12 +208,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 )
             if ways.described is not None:
                 action["@Redfish.ActionInfo"] = f"{path}/ResetActionInfo"
-            told = {} if ways.uuid is None else {"UUID": ways.uuid}
+            identity = {} if ways.uuid is None else {"UUID": ways.uuid}
             self.reply(
                 200,
                 {
                     "@odata.id": path,
-                    **told,
+                    **identity,
                     "PowerState": server.state,
                     "Actions": {"#ComputerSystem.Reset": action},
                 },

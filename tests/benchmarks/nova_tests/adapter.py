@@ -112,21 +112,21 @@ def field(obj, name, default=None):
     try:
         if hasattr(obj, "obj_attr_is_set") and name in obj.fields and not obj.obj_attr_is_set(name):
             return default
-        found = getattr(obj, name)
+        value = getattr(obj, name)
     except (NotImplementedError, AttributeError, exception.NovaException):
         return default
-    return default if found is None else found
+    return default if value is None else value
 
 
 def properties_of(image):
-    found = {}
+    by_name = {}
     properties = field(image, "properties")
     for name in getattr(properties, "fields", ()):
         if properties.obj_attr_is_set(name):
             value = getattr(properties, name)
             if value is not None:
-                found[name] = value
-    return found
+                by_name[name] = value
+    return by_name
 
 
 def request(spec, aliases=None):
@@ -196,8 +196,8 @@ def request(spec, aliases=None):
     except drover_errors.DroverError as problem:
         if "asks for what drover does not do" in str(problem):
             raise NotApplicable(f"drover refuses it: {problem}") from problem
-    found = request_specs.RequestSpec.from_request(mapping, aliases=aliases or {})
-    host_request = found.host_request
+    request_spec = request_specs.RequestSpec.from_request(mapping, aliases=aliases or {})
+    host_request = request_spec.host_request
     if asks_cells:
         network = field(spec, "network_metadata")
         host_request = replace(
@@ -206,12 +206,12 @@ def request(spec, aliases=None):
             physnets=frozenset(field(network, "physnets", ()) or ()),
             is_tunneled=bool(field(network, "tunneled", False)),
         )
-    asked = field(spec, "pci_requests")
-    if asked is not None and asked.requests:
+    device_requests = field(spec, "pci_requests")
+    if device_requests is not None and device_requests.requests:
         host_request = replace(
-            host_request, pci=tuple(pci_request(each) for each in asked.requests)
+            host_request, pci=tuple(pci_request(each) for each in device_requests.requests)
         )
-    return replace(found, host_request=host_request)
+    return replace(request_spec, host_request=host_request)
 
 
 def pci_request(each):
@@ -277,26 +277,26 @@ class States(host_states.HostStates):
 def metadata_of(hosts, key):
     """Return aggregates as the store has them, from the source of Nova's filters: the metadata
     functions if a test replaces these."""
-    found = []
+    aggregate_rows = []
     for host in hosts:
         if key is not None and is_mock(filter_utils.aggregate_values_from_key):
             values = filter_utils.aggregate_values_from_key(host, key)
-            found += [
+            aggregate_rows += [
                 {"name": f"{host.host}-{value}", "metadata": {key: value}, "hosts": [host.host]}
                 for value in sorted(values)
             ]
         elif key is None and is_mock(filter_utils.aggregate_metadata_get_by_host):
-            given = filter_utils.aggregate_metadata_get_by_host(host)
-            found += [
+            metadata = filter_utils.aggregate_metadata_get_by_host(host)
+            aggregate_rows += [
                 {
                     "name": f"{host.host}-{name}",
                     "metadata": {name: ",".join(sorted(values))},
                     "hosts": [host.host],
                 }
-                for name, values in sorted(given.items())
+                for name, values in sorted(metadata.items())
             ]
         else:
-            found += [
+            aggregate_rows += [
                 {
                     "name": f"{host.host}-{number}",
                     "metadata": dict(each.metadata),
@@ -304,7 +304,7 @@ def metadata_of(hosts, key):
                 }
                 for number, each in enumerate(host.aggregates)
             ]
-    return found
+    return aggregate_rows
 
 
 def is_mock(function):
@@ -326,10 +326,10 @@ def service_of(host, asked):
 def metrics_of(host):
     if host.metrics is None:
         return None
-    found = []
+    metrics = []
     for each in host.metrics:
-        found.append({"name": each.name, "value": field(each, "value")})
-    return found
+        metrics.append({"name": each.name, "value": field(each, "value")})
+    return metrics
 
 
 def columns_of(hosts, spec, wanted, ask_services=False):
@@ -442,7 +442,7 @@ def members(columns, hosts, spec):
     if not group:
         return
     rules = field(group, "rules") or {}
-    known = [str(each) for each in field(group, "members") or ()]
+    uuids = [str(each) for each in field(group, "members") or ()]
     policy_name = (
         field(group, "policy") or next(iter(field(group, "policies") or ()), None) or "affinity"
     )
@@ -452,11 +452,11 @@ def members(columns, hosts, spec):
                 add_row(columns, name)
             made_up = "member-of-" + name
             columns["instances"][made_up] = columns["host"].index(name)
-            known.append(made_up)
+            uuids.append(made_up)
     columns["server_groups"]["group"] = {
         "uuid": None,
         "policy": policy_name,
-        "members": known,
+        "members": uuids,
         "max_server_per_host": int(rules.get("max_server_per_host", 1)),
     }
 
@@ -482,7 +482,7 @@ def add_row(columns, name):
 
 def numa_document(host):
     topology = host.numa_topology
-    cells, held = [], []
+    cells, guest_cells = [], []
     for cell in topology.cells if topology else ():
         network = field(cell, "network_metadata")
         memory, cpus = field(cell, "memory_usage", 0), field(cell, "cpu_usage", 0)
@@ -501,7 +501,7 @@ def numa_document(host):
         )
         pinned = sorted(field(cell, "pinned_cpus", ()) or ())
         if memory or cpus or pinned:
-            held.append(
+            guest_cells.append(
                 {
                     "host": field(cell, "id", 0),
                     "guest": 0,
@@ -517,7 +517,7 @@ def numa_document(host):
         "cells": cells,
         "pci": devices_of(host),
         "device_spec": [{}],
-        "instances": [{"uuid": "held", "cells": held, "pci": []}] if held else [],
+        "instances": [{"uuid": "held", "cells": guest_cells, "pci": []}] if guest_cells else [],
     }
 
 
@@ -544,10 +544,10 @@ def devices_of(host):
         return []
     if is_mock(stats):
         raise NotApplicable("the PCI pools are a mock")
-    found = []
+    devices = []
     for number, pool in enumerate(stats.pools):
         for place in range(pool["count"]):
-            found.append(
+            devices.append(
                 {
                     "vendor_id": identity(pool["vendor_id"]),
                     "product_id": identity(pool["product_id"]),
@@ -557,7 +557,7 @@ def devices_of(host):
                     "address": f"{number:04x}:{place >> 8:02x}:{(place >> 3) & 0x1F:02x}.{place & 7:x}",
                 }
             )
-    return found
+    return devices
 
 
 def identity(text):
@@ -583,11 +583,13 @@ def host_passes(name, host, spec):
     if host is None:
         raise NotApplicable("there is no host")
     wish = policy([name])
-    asked = request(spec)
-    columns = columns_of([host], spec, wish.needs([asked]), ask_services=name == "ComputeFilter")
+    request_spec = request(spec)
+    columns = columns_of(
+        [host], spec, wish.needs([request_spec]), ask_services=name == "ComputeFilter"
+    )
     states = States(columns, lambda: metadata_of([host], KEYS.get(name)))
     row = states.host.index(host.host)
-    answer = bool(filtering.ask_filter(wish.filters[0], states, asked)[row])
+    answer = bool(filtering.ask_filter(wish.filters[0], states, request_spec)[row])
     # A check that a test notices errors: run.py --invert.
     return answer != bool(os.environ.get("ADAPTER_INVERT"))
 
@@ -656,14 +658,16 @@ def weigh(names, hosts, spec):
     """Return the weights of hosts, in their order, by all these weighers together."""
     ASKED["count"] += 1
     wish = policy((), names)
-    asked = request(spec)
-    states = States(columns_of(hosts, spec, wish.needs([asked])), lambda: metadata_of(hosts, None))
+    request_spec = request(spec)
+    states = States(
+        columns_of(hosts, spec, wish.needs([request_spec])), lambda: metadata_of(hosts, None)
+    )
     rows = {key: row for row, key in enumerate(zip(states.host, states.node))}
     passed = np.array(sorted(rows[host.host, host.nodename] for host in hosts), dtype=np.int64)
-    found, _parts = weighing.Weighing(states, asked, wish).weigh(passed, detail=False)
+    weights, _parts = weighing.Weighing(states, request_spec, wish).weigh(passed, detail=False)
     if os.environ.get("ADAPTER_INVERT"):
-        found = -found - 1
-    by_row = dict(zip(passed.tolist(), found.tolist()))
+        weights = -weights - 1
+    by_row = dict(zip(passed.tolist(), weights.tolist()))
     return [by_row[rows[host.host, host.nodename]] for host in hosts]
 
 
@@ -671,10 +675,10 @@ def multiplier(name, host):
     ASKED["count"] += 1
     wish = policy((), [name])
     states = States(columns_of([host], None, ()), lambda: metadata_of([host], None))
-    found = weighing.Weighing(states, request(None), wish)._multiplier(
+    factors = weighing.Weighing(states, request(None), wish)._multiplier(
         wish.weighers[0][0], np.array([0])
     )
-    return float(np.ravel(found)[0])
+    return float(np.ravel(factors)[0])
 
 
 def make_weigher(module, name):
@@ -701,12 +705,12 @@ def get_weighed_objects(self, weighers, obj_list, weighing_properties):
     hosts = list(obj_list)
     names = [type(each).__name__ for each in weighers]
     try:
-        found = weigh(names, hosts, weighing_properties or None)
+        weights = weigh(names, hosts, weighing_properties or None)
     except errors.SchedulerError as problem:
         if "does not report the metric" in str(problem):
             raise exception.ComputeHostMetricNotFound(host="?", node="?", name="?") from problem
         raise
-    weighed = [self.object_class(host, weight) for host, weight in zip(hosts, found)]
+    weighed = [self.object_class(host, weight) for host, weight in zip(hosts, weights)]
     return sorted(weighed, key=lambda each: each.weight, reverse=True)
 
 

@@ -70,19 +70,19 @@ def translated(function):
 
 def properties(image_meta):
     """Return image properties as users write them, from ImageMetaProps."""
-    found = {}
+    by_name = {}
     for name, value in adapter.properties_of(image_meta).items():
         if name in ("hw_numa_cpus", "hw_numa_mem"):
             for number, each in enumerate(value):
-                found[f"{name}.{number}"] = (
+                by_name[f"{name}.{number}"] = (
                     ",".join(map(str, sorted(each))) if name == "hw_numa_cpus" else str(each)
                 )
         elif name == "traits_required":
             # The form of an image of Glance.
-            found.update({"trait:" + each: "required" for each in value})
+            by_name.update({"trait:" + each: "required" for each in value})
         else:
-            found[name] = value
-    return found
+            by_name[name] = value
+    return by_name
 
 
 # --- cells: requests of flavor and image ----------------------------------
@@ -166,19 +166,23 @@ def get_pci_numa_policy_constraint(flavor, image_meta):
 
 @translated
 def get_cpu_topology_constraints(flavor, image_meta):
-    found = cpu_topology.read_cpu_topology(field(flavor, "extra_specs", {}), properties(image_meta))
+    topologies = cpu_topology.read_cpu_topology(
+        field(flavor, "extra_specs", {}), properties(image_meta)
+    )
     return tuple(
         objects.VirtCPUTopology(sockets=each.sockets, cores=each.cores, threads=each.threads)
-        for each in found
+        for each in topologies
     )
 
 
 @translated
 def get_best_cpu_topology(flavor, image_meta, *_more, **_kw):
-    found = cpu_topology.guest_cpu_topology(
+    topology = cpu_topology.guest_cpu_topology(
         flavor.vcpus, field(flavor, "extra_specs", {}), properties(image_meta)
     )
-    return objects.VirtCPUTopology(sockets=found.sockets, cores=found.cores, threads=found.threads)
+    return objects.VirtCPUTopology(
+        sockets=topology.sockets, cores=topology.cores, threads=topology.threads
+    )
 
 
 def get_desirable_cpu_topologies(flavor, image_meta, allow_threads=True, **_kw):
@@ -259,14 +263,14 @@ def numa_fit_instance_to_host(
     except numa_hosts.DoesNotFit:
         return None
     fitted = copy.deepcopy(instance_topology)
-    for cell, found in zip(fitted.cells, placed["cells"]):
-        cell.id = found["host"]
-        if found["page_kb"] is not None:
-            cell.pagesize = found["page_kb"]
-        if found["pins"]:
-            cell.cpu_pinning = {int(vcpu): cpu for vcpu, cpu in found["pins"].items()}
-        if found["reserved"]:
-            cell.cpuset_reserved = set(found["reserved"])
+    for cell, placed_cell in zip(fitted.cells, placed["cells"]):
+        cell.id = placed_cell["host"]
+        if placed_cell["page_kb"] is not None:
+            cell.pagesize = placed_cell["page_kb"]
+        if placed_cell["pins"]:
+            cell.cpu_pinning = {int(vcpu): cpu for vcpu, cpu in placed_cell["pins"].items()}
+        if placed_cell["reserved"]:
+            cell.cpuset_reserved = set(placed_cell["reserved"])
     return fitted
 
 
@@ -321,8 +325,8 @@ def numa_usage_from_instance_numa(host_topology, instance_topology, free=False):
     except drover_errors.DroverError as problem:
         kind = exception.CPUUnpinningInvalid if free else exception.CPUPinningInvalid
         raise kind(message=str(problem)) from problem
-    found = copy.deepcopy(host_topology)
-    for cell, used in zip(found.cells, hosts.usage(0)):
+    topology = copy.deepcopy(host_topology)
+    for cell, used in zip(topology.cells, hosts.usage(0)):
         cell.cpu_usage, cell.memory_usage, cell.pinned_cpus = (
             used["shared"],
             used["memory_mb"],
@@ -332,7 +336,7 @@ def numa_usage_from_instance_numa(host_topology, instance_topology, free=False):
             page.used = (
                 page.total - field(page, "reserved", 0) - used["pages_free"][str(page.size_kb)]
             )
-    return found
+    return topology
 
 
 def numa_cells_support_network_metadata(host_topology, chosen_host_cells, network_metadata):
@@ -352,21 +356,21 @@ def numa_cells_support_network_metadata(host_topology, chosen_host_cells, networ
 
 def pci_request(each):
     """Return our request for devices; Nova's words for PFs and VFs in the specs are ours too."""
-    found = []
+    spec_pairs = []
     for spec in each.spec:
         if any(key in spec for key in ("resource_class", "traits")):
             spec = {
                 key: value for key, value in spec.items() if key not in ("resource_class", "traits")
             }
-        found.append(tuple(sorted(spec.items())))
+        spec_pairs.append(tuple(sorted(spec.items())))
     return pci_requests.PciRequest(
-        each.count, tuple(found), field(each, "numa_policy") or pci_requests.LEGACY
+        each.count, tuple(spec_pairs), field(each, "numa_policy") or pci_requests.LEGACY
     )
 
 
 def devices_of(stats):
     """Return (devices, device specs with their tags, {address: PciDevice}) of the pools of Nova."""
-    devices, given, known = [], [], {}
+    devices, spec_list, pci_devices = [], [], {}
     place = 0
     for pool in stats.pools:
         tags = {
@@ -385,10 +389,10 @@ def devices_of(stats):
                 "address",
             )
         }
-        held = list(pool.get("devices") or ())
-        if len(held) != pool["count"]:
-            held = [None] * pool["count"]
-        for device in held:
+        pool_devices = list(pool.get("devices") or ())
+        if len(pool_devices) != pool["count"]:
+            pool_devices = [None] * pool["count"]
+        for device in pool_devices:
             place += 1
             # Addresses in tests are often equal, so each device gets a new one.
             address = f"{0x100 + (place >> 8):04x}:{place & 0xFF:02x}:{0:02x}.{0:x}"
@@ -407,26 +411,26 @@ def devices_of(stats):
                     "was_parent": device and device.parent_addr,
                 }
             )
-            given.append(
+            spec_list.append(
                 {
                     "address": address,
                     **{key: str(value) for key, value in tags.items() if value is not None},
                 }
             )
-            known[address] = device
+            pci_devices[address] = device
     by_address = {}
-    for each in devices:
-        by_address.setdefault(each["was"], each["address"])
-    for each in devices:
-        if each["was_parent"] in by_address:
-            each["parent_addr"] = by_address[each["was_parent"]]
-        elif each["was_parent"] is not None and each["dev_type"] != "type-PCI":
+    for entry in devices:
+        by_address.setdefault(entry["was"], entry["address"])
+    for entry in devices:
+        if entry["was_parent"] in by_address:
+            entry["parent_addr"] = by_address[entry["was_parent"]]
+        elif entry["was_parent"] is not None and entry["dev_type"] != "type-PCI":
             # No instance gets the physical function; this name joins its virtual ones.
-            each["parent_addr"] = each["was_parent"]
+            entry["parent_addr"] = entry["was_parent"]
     # The form of the store: the spec of a physical function would match its virtual ones too.
     parents = {each["address"]: each["parent_addr"] for each in devices}
-    given.sort(key=lambda each: parents[each["address"]] is None)
-    return devices, given, known
+    spec_list.sort(key=lambda each: parents[each["address"]] is None)
+    return devices, spec_list, pci_devices
 
 
 def nearness(stats, numa_cells):
@@ -463,68 +467,70 @@ def support_requests(self, requests, provider_mapping, numa_cells=None):
 
 def consume_requests(self, pci_requests, numa_cells=None):
     ASKED["count"] += 1
-    asked = list(pci_requests)
-    refuse_placement(self, asked)
-    devices, given, known = devices_of(self)
+    requests = list(pci_requests)
+    refuse_placement(self, requests)
+    devices, given, pci_devices = devices_of(self)
     host = device_pools.HostDevices(devices, device_specs.read_device_specs(given))
-    found = host.choose([pci_request(each) for each in asked], nearness(self, numa_cells))
-    if found is None:
+    choices = host.choose([pci_request(each) for each in requests], nearness(self, numa_cells))
+    if choices is None:
         raise exception.PciDeviceRequestFailed(requests=pci_requests)
     taken = []
-    for each, mine in zip(asked, found):
+    for request, mine in zip(requests, choices):
         for number in mine:
-            device = known[host.devices[number]["address"]]
+            device = pci_devices[host.devices[number]["address"]]
             for pool in list(self.pools):
                 if device in pool["devices"]:
                     pool["devices"].remove(device)
                     pool["count"] -= 1
                     self._handle_device_dependents(device)
                     break
-            device.request_id = field(each, "request_id")
+            device.request_id = field(request, "request_id")
             taken.append(device)
     return taken
 
 
 @translated
 def get_alias_from_config():
-    given = [json.loads(each) for each in CONF.pci.alias]
-    aliases = pci_requests.read_aliases(given, CONF.filter_scheduler.pci_in_placement)
-    found = {}
+    written_aliases = [json.loads(each) for each in CONF.pci.alias]
+    aliases = pci_requests.read_aliases(written_aliases, CONF.filter_scheduler.pci_in_placement)
+    by_name = {}
     for name, alias in aliases.items():
-        written = [dict(each) for each in given if each.get("name") == name]
+        written = [dict(each) for each in written_aliases if each.get("name") == name]
         plain = []
-        for each, spec in zip(written, alias.specs):
+        for original, spec in zip(written, alias.specs):
             spec = dict(spec)
             # We read these keys and keep their results; Nova keeps the words.
             for key in ("capability_type", "resource_class", "traits"):
-                if key in each:
-                    spec[key] = each[key]
+                if key in original:
+                    spec[key] = original[key]
             plain.append(spec)
-        found[name] = (alias.policy, plain)
-    return found
+        by_name[name] = (alias.policy, plain)
+    return by_name
 
 
 get_alias_from_config.cache_clear = lambda: None
 
 
 def requests_of(text, policy=None):
-    given = [json.loads(each) for each in CONF.pci.alias]
-    aliases = pci_requests.read_aliases(given, CONF.filter_scheduler.pci_in_placement)
-    found = pci_requests.requests_of_flavor({"pci_passthrough:alias": text}, aliases, policy)
+    written_aliases = [json.loads(each) for each in CONF.pci.alias]
+    aliases = pci_requests.read_aliases(written_aliases, CONF.filter_scheduler.pci_in_placement)
+    device_requests = pci_requests.requests_of_flavor(
+        {"pci_passthrough:alias": text}, aliases, policy
+    )
     names = [part.split(":")[0].strip() for part in text.split(",")]
     made = []
-    for name, each in zip(names, found):
-        written = [one for one in given if str(one.get("name")).strip() == name]
+    for name, device_request in zip(names, device_requests):
+        written = [one for one in written_aliases if str(one.get("name")).strip() == name]
         spec = [
             {**dict(one), **{key: first[key] for key in ("capability_type",) if key in first}}
-            for one, first in zip(each.specs, written)
+            for one, first in zip(device_request.specs, written)
         ]
         made.append(
             objects.InstancePCIRequest(
-                count=each.count,
+                count=device_request.count,
                 spec=spec,
                 alias_name=name,
-                numa_policy=each.policy,
+                numa_policy=device_request.policy,
                 request_id=uuid.uuid4().hex,
             )
         )
@@ -564,7 +570,7 @@ def get_filtered_hosts(self, hosts, spec_obj, index=0):
             keep[[row for row in rows if hosts[order[row]] in passed]] = True
             return keep
 
-    asked = adapter.request(spec_obj)
+    request_spec = adapter.request(spec_obj)
     columns = adapter.columns_of(hosts, spec_obj, ())
     # In Nova only Placement checks room; these tests give hosts none.
     for resource in columns["resources"].values():
@@ -573,7 +579,7 @@ def get_filtered_hosts(self, hosts, spec_obj, index=0):
     states = adapter.States(columns, list)
     order = [places[key] for key in zip(states.host, states.node)]
     theirs = Theirs()
-    plan = filtering.Filtering(states, asked, adapter.policy().bare([theirs]))
+    plan = filtering.Filtering(states, request_spec, adapter.policy().bare([theirs]))
     left = np.ones(states.size, dtype=bool)
     for _name, keep in plan.before:
         left &= keep
@@ -614,34 +620,36 @@ def from_request_spec(cls, request_spec, enable_pinning_translate=True):
     if not enable_pinning_translate:
         raise NotApplicable("the second query for hosts of old releases")
     try:
-        asked = adapter.request(request_spec)
+        our_request = adapter.request(request_spec)
     except errors.RequestError as problem:
         cause = problem.__context__
         if isinstance(cause, drover_errors.InvalidSpecs) and cause.code == "Unsupported":
             raise NotApplicable(f"drover refuses it: {problem}") from problem
         raise
-    found = cls()
-    found._root_required, found._root_forbidden = (
+    resource_request = cls()
+    resource_request._root_required, resource_request._root_forbidden = (
         request_spec.root_required,
         request_spec.root_forbidden,
     )
-    found._same_subtree = request_spec.same_subtree
-    own = dict(asked.resources)
-    for group in asked.groups:
+    resource_request._same_subtree = request_spec.same_subtree
+    own = dict(our_request.resources)
+    for group in our_request.groups:
         for name, amount in group.resources:
             own[name] -= amount
     more = {}
     for key, traits in (
-        ("required_traits", prefilters.required_traits(asked)),
-        ("forbidden_traits", prefilters.forbidden_traits(asked)),
+        ("required_traits", prefilters.required_traits(our_request)),
+        ("forbidden_traits", prefilters.forbidden_traits(our_request)),
     ):
         if traits:
             more[key] = set(traits)
     own = {name: amount for name, amount in own.items() if amount}
     if own or more:
-        found._rg_by_id[None] = objects.RequestGroup(use_same_provider=False, resources=own, **more)
-    for group in asked.groups:
-        found._rg_by_id[group.suffix] = objects.RequestGroup(
+        resource_request._rg_by_id[None] = objects.RequestGroup(
+            use_same_provider=False, resources=own, **more
+        )
+    for group in our_request.groups:
+        resource_request._rg_by_id[group.suffix] = objects.RequestGroup(
             requester_id=group.suffix,
             use_same_provider=True,
             resources=dict(group.resources),
@@ -650,12 +658,14 @@ def from_request_spec(cls, request_spec, enable_pinning_translate=True):
         )
     specs_given = field(field(request_spec, "flavor"), "extra_specs", {})
     # Without a policy our policy is none, which Placement requires; Nova adds it later.
-    found._group_policy = asked.group_policy if "group_policy" in specs_given else None
-    found.suffixed_groups_from_flavor = len(asked.groups)
-    found.cpu_pinning_requested = "PCPU" in asked.resources
+    resource_request._group_policy = (
+        our_request.group_policy if "group_policy" in specs_given else None
+    )
+    resource_request.suffixed_groups_from_flavor = len(our_request.groups)
+    resource_request.cpu_pinning_requested = "PCPU" in our_request.resources
     for group in field(request_spec, "requested_resources", ()):
-        found._add_request_group(group)
-    return found
+        resource_request._add_request_group(group)
+    return resource_request
 
 
 def install():

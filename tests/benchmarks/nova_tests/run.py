@@ -46,13 +46,13 @@ NOT_APPLICABLE, PASSED, FAILED = "not applicable", "passed", "failed"
 
 def all_modules():
     """Return the names of the modules with tests, below nova.tests.unit."""
-    here = pathlib.Path(folder.__path__[0])
-    found = [
+    folder_path = pathlib.Path(folder.__path__[0])
+    names = [
         f"scheduler.{kind}.{file.stem}"
         for kind in ("filters", "weights")
-        for file in sorted((here / kind).glob("test_*.py"))
+        for file in sorted((folder_path / kind).glob("test_*.py"))
     ]
-    return [*found, *known.MODULES]
+    return [*names, *known.MODULES]
 
 
 class Result(unittest.TestResult):
@@ -88,11 +88,11 @@ class Result(unittest.TestResult):
 
 def cases(suite):
     """Return the single tests of a suite."""
-    for each in suite:
-        if isinstance(each, unittest.TestSuite):
-            yield from cases(each)
+    for test in suite:
+        if isinstance(test, unittest.TestSuite):
+            yield from cases(test)
         else:
-            yield each
+            yield test
 
 
 def listed(name, table):
@@ -161,7 +161,7 @@ def main():
         help="name each test that did not pass, with the reason",
     )
     options = parser.parse_args()
-    asked = collections.Counter()
+    uses = collections.Counter()
     if not options.nova:
         from ansible_collections.drover.compute.tests.benchmarks.nova_tests import (
             adapter,
@@ -170,8 +170,8 @@ def main():
 
         adapter.install()
         cells_and_placement.install()
-        asked = adapter.ASKED
-    result = Result(asked)
+        uses = adapter.ASKED
+    result = Result(uses)
     loader = unittest.TestLoader()
     suite = loader.loadTestsFromNames([START + name for name in options.modules or all_modules()])
     if loader.errors:
@@ -181,12 +181,12 @@ def main():
         )
     for case in cases(suite):
         case.run(result)
-    found = {
+    verdicts = {
         name: (outcome, last_line(why)) if options.nova else verdict(name, outcome, was_asked, why)
         for name, (outcome, was_asked, why) in sorted(result.found.items())
     }
     rows = collections.defaultdict(collections.Counter)
-    for name, (outcome, reason) in found.items():
+    for name, (outcome, reason) in verdicts.items():
         rows[name.rsplit(".", 2)[0]][outcome] += 1
         if options.verbose and outcome != PASSED:
             print(f"{outcome:14} {name}\n               {reason}")
@@ -195,11 +195,11 @@ def main():
             f"{module:75} {'  '.join(f'{key} {number}' for key, number in sorted(counts.items()))}"
         )
     if options.nova:
-        return 1 if any(outcome == FAILED for outcome, _reason in found.values()) else 0
+        return 1 if any(outcome == FAILED for outcome, _reason in verdicts.values()) else 0
     print(
         f"rows of tables that drover refuses, which Nova answered: {cells_and_placement.LENT['count']}"
     )
-    wrong = failures(found, not options.modules)
+    wrong = failures(verdicts, not options.modules)
     print(*wrong, sep="\n", end="\n" if wrong else "")
     return 1 if wrong else 0
 

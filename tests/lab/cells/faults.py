@@ -106,14 +106,14 @@ class ModuleKilled(Fault):
         """Remove volumes with data as the messages say, because no run may overwrite them; give the
         command again."""
         run = self.give()
-        left = {
+        leftovers = {
             command
             for each in self.world.runs
             for command in re.findall(r"If nobody needs it: (virsh vol-delete \S+ \w+)", each.said)
         }
-        for command in left:
+        for command in leftovers:
             self.fleet.run(self.operation.at, command)
-        return [run, self.give()] if left else [run]
+        return [run, self.give()] if leftovers else [run]
 
 
 class TwiceAtOnce(Fault):
@@ -413,13 +413,13 @@ class UndefinedByHand(_ByHand):
 
     def forget(self):
         """Release its room, as a person who says that it is lost."""
-        found = [
+        uuids = [
             uuid for (uuid,) in self.fleet.query("SELECT uuid FROM instances WHERE name = 'web'")
         ]
-        if not found and self.operation.state is None:
+        if not uuids and self.operation.state is None:
             # The operation was a deletion, and it ended well without the domain.
             return self.world.discover()
-        (uuid,) = found
+        (uuid,) = uuids
         instances = {"instances": [uuid]}
         if self.fleet.query("SELECT uuid FROM migrations WHERE status IN ('accepted', 'running')"):
             self.world.ad_hoc("drover.compute.allocation", {"state": "swapped_back", **instances})

@@ -247,11 +247,11 @@ class AttachDisk(Operation):
                 len([line for line in shown.splitlines() if line.split()[:2] == ["file", "disk"]])
                 == self.files + self.attached
             ), shown
-        held = holdings(fleet)["web"]
+        by_provider = holdings(fleet)["web"]
         assert (
-            sum(amounts.get("DISK_GB", 0) for amounts in held.values())
+            sum(amounts.get("DISK_GB", 0) for amounts in by_provider.values())
             == self.files + self.attached
-        ), held
+        ), by_provider
         assert DATA.rpartition("/")[2] in fleet.files(SHARED)
 
 
@@ -393,13 +393,13 @@ class Snapshot(Operation):
     snapshots, layers = ["one"], 2
 
     def words(self):
-        given = {
+        variables = {
             "drover_instance": "web",
             "drover_snapshot_state": self.wanted,
             "drover_snapshot_name": "one",
             **SHARED_POOL,
         }
-        return ["-e", json.dumps(given)]
+        return ["-e", json.dumps(variables)]
 
     def check(self, fleet):
         """Check that the running domain and its definition have the same image, with the right
@@ -715,10 +715,10 @@ class MoveDiskOnStorage(OnStorage):
                 and "disk_move" not in shown
             ), shown
         seen = f"qemu-img dd -U -O raw bs=1M count={storages.SEEN_MB} if={new} of=/tmp/seen"
-        wanted = storages.content(own, "/tmp/wanted")
+        reference_command = storages.content(own, "/tmp/wanted")
         assert "identical" in fleet.run(
             "kvm1",
-            f"{seen} && {{ {wanted}; }} && qemu-img compare -f raw -F raw /tmp/seen /tmp/wanted; rm /tmp/seen /tmp/wanted",
+            f"{seen} && {{ {reference_command}; }} && qemu-img compare -f raw -F raw /tmp/seen /tmp/wanted; rm /tmp/seen /tmp/wanted",
         )
 
 
@@ -761,10 +761,10 @@ class EvacuateBehindFence(OnStorage, Evacuate):
     def back(self, world):
         """Check the host after its new start. It gets its storage back with an undrain; a store
         that was made again knows nothing of the fence."""
-        known = world.fleet.query("SELECT host FROM storage_fences")
+        fences = world.fleet.query("SELECT host FROM storage_fences")
         run, ceph = world.playbook("undrain", *self.words()), world.storage.cluster.ceph
-        assert run.finish() == 0 and bool(known) == ("kvm1 has its storage again" in run.said)
-        for line in [] if known else ceph("osd", "blocklist", "ls").splitlines():
+        assert run.finish() == 0 and bool(fences) == ("kvm1 has its storage again" in run.said)
+        for line in [] if fences else ceph("osd", "blocklist", "ls").splitlines():
             if ":0/0 " in line:
                 ceph("osd", "blocklist", "rm", line.split()[0])
         assert ":0/0" not in world.storage.cluster.ceph("osd", "blocklist", "ls")

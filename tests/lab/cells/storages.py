@@ -299,11 +299,11 @@ class _OfServer(Files):
         return {("", name): self.server.file(name).stat().st_size for name in self.server.images()}
 
     def digests(self, volumes, mib=SEEN_MB):
-        found = {}
+        digests = {}
         for _dummy, name in volumes:
             with open(self.server.file(name), "rb") as image:
-                found["", name] = hashlib.sha256(image.read(mib * 2**20)).hexdigest()
-        return found
+                digests["", name] = hashlib.sha256(image.read(mib * 2**20)).hexdigest()
+        return digests
 
     def volume_of(self, host, source):
         names = {self.server.source(name)["name"]: name for name in self.server.images()}
@@ -315,17 +315,17 @@ class _OfServer(Files):
 
     @classmethod
     def disk(cls, name, target):
-        given = cls.server.source(name)
-        more = _element("host", given["hosts"][0]) + (
-            _element("identity", given["identity"]) if "identity" in given else ""
+        disk_source = cls.server.source(name)
+        more = _element("host", disk_source["hosts"][0]) + (
+            _element("identity", disk_source["identity"]) if "identity" in disk_source else ""
         )
-        auth = given.get("auth")
+        auth = disk_source.get("auth")
         login = (
             f"<auth username='{auth['username']}'><secret type='{cls.name}' uuid='{auth['secret']}'/></auth>"
             if auth
             else ""
         )
-        source = f"{login}<source protocol='{cls.name}' name='{given['name']}'>{more}</source><target dev='{target}' bus='virtio'/>"
+        source = f"{login}<source protocol='{cls.name}' name='{disk_source['name']}'>{more}</source><target dev='{target}' bus='virtio'/>"
         return f"<disk type='network' device='disk'><driver name='qemu' type='raw' cache='none'/>{source}</disk>"
 
     @classmethod
@@ -476,10 +476,10 @@ class Lvm(Files):
             self.fleet.run(host, "\n".join(lines))
 
     def volumes(self, hosts):
-        said = self.fleet.everywhere(
+        outputs = self.fleet.everywhere(
             f"lvs --noheadings --nosuffix --units b -o lv_name,lv_size {self.pool}", hosts
         )
-        listed = {host: text.split() for host, text in said.items()}
+        listed = {host: text.split() for host, text in outputs.items()}
         return {
             (host, name): int(size)
             for host, words in listed.items()
@@ -487,15 +487,15 @@ class Lvm(Files):
         }
 
     def digests(self, volumes, mib=SEEN_MB):
-        found = {}
+        by_volume = {}
         for host in {host for host, dummy in volumes}:
             names = " ".join(name for there, name in volumes if there == host)
             one = f"dd if=/dev/{self.pool}/$each bs=1M count={mib} iflag=direct 2>/dev/null"
             for line in self.fleet.run(
                 host, f"for each in {names}; do echo $each $({one} | sha256sum); done"
             ).splitlines():
-                found[host, line.split()[0]] = line.split()[1]
-        return found
+                by_volume[host, line.split()[0]] = line.split()[1]
+        return by_volume
 
     def volume_of(self, host, source):
         folder, dummy, name = (source.get("dev") or "").rpartition("/")

@@ -344,24 +344,24 @@ class World:
             for each in found["sources"]:
                 if volume := self.storage.volume_of(host, each):
                     needed[host, each["domain"]].add(volume)
-        wanted = set().union(self.foreign, *needed.values())
+        required = set().union(self.foreign, *needed.values())
         # The volumes of a host that is off cannot be seen.
-        wanted = {each for each in wanted if each[0] in ("", *looked)}
-        assert wanted <= set(volumes), (wanted - set(volumes), looked)
+        required = {each for each in required if each[0] in ("", *looked)}
+        assert required <= set(volumes), (required - set(volumes), looked)
         before = {name: digest for (dummy, name), digest in self.contents.items()}
-        now = self.storage.digests([each for each in wanted if each[1] in before])
+        now = self.storage.digests([each for each in required if each[1] in before])
         running = {
             (host, each["name"]) for host, found in looked.items() for each in found["running"]
         }
         started = set().union(*(needed[each] for each in running if each in needed))
         assert now == {each: before[each[1]] for each in now}
         # For a built guest that runs, the whole image was copied.
-        built = [each for each in wanted if each[1] not in before and (ended or each in started)]
+        built = [each for each in required if each[1] not in before and (ended or each in started)]
         assert set(self.storage.digests(built, storages.GOLDEN_MB).values()) <= (
             {self.storage.golden_digest()} if built else set()
         )
         if ended:
-            more = set(volumes) - wanted
+            more = set(volumes) - required
             # A person has undefined one of these domains.
             assert len(more) == (
                 gone and self.operation.state is not None and self.storage.makes

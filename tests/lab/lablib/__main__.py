@@ -293,10 +293,10 @@ def status(layout: Layout) -> int:
         if not power[host.name]:
             return "off"
         try:
-            said = run(*ssh(layout, host), "virsh --connect qemu:///system list --all --name")
+            output = run(*ssh(layout, host), "virsh --connect qemu:///system list --all --name")
         except LabError as problem:
             return str(problem)
-        return f"on, {len(said.split())} instances"
+        return f"on, {len(output.split())} instances"
 
     for host, state in zip(layout.hosts(), for_each(layout.hosts(), domains)):
         print(f"  {host.name}  {host.address}  {state}")

@@ -95,7 +95,7 @@ def write(file: pathlib.Path, text: str) -> None:
 
 
 def write_keys(layout: Layout, hosts: list[Host]) -> None:
-    known = []
+    host_lines = []
     for name in ["lab", *(host.name for host in hosts)]:
         if not (layout.keys / f"{name}.pub").exists():
             (layout.keys / name).unlink(missing_ok=True)
@@ -113,8 +113,8 @@ def write_keys(layout: Layout, hosts: list[Host]) -> None:
             )
     for host in hosts:
         public = " ".join((layout.keys / f"{host.name}.pub").read_text("utf-8").split()[:2])
-        known.append(f"{','.join([host.name, *addresses(host, hosts)])} {public}\n")
-    write(layout.known_hosts, "".join(known))
+        host_lines.append(f"{','.join([host.name, *addresses(host, hosts)])} {public}\n")
+    write(layout.known_hosts, "".join(host_lines))
     write(
         layout.hosts_file,
         "127.0.0.1 localhost\n"

@@ -34,9 +34,12 @@ GUEST = """\
 def problem() -> str:
     """Return the reason why no guest starts with KVM; an empty text if one starts. The function
     uses the running libvirtd."""
-    guest, said = pathlib.Path("/run/does-kvm-work.xml"), pathlib.Path("/run/does-kvm-work.out")
+    guest, output_file = (
+        pathlib.Path("/run/does-kvm-work.xml"),
+        pathlib.Path("/run/does-kvm-work.out"),
+    )
     guest.write_text(GUEST, encoding="utf-8")
-    with open(said, "wb") as out:
+    with open(output_file, "wb") as out:
         virsh = subprocess.Popen(
             [
                 "virsh",
@@ -53,9 +56,9 @@ def problem() -> str:
             stderr=out,
         )
     status = reap(virsh.pid)
-    text = said.read_text(encoding="utf-8").strip()
+    text = output_file.read_text(encoding="utf-8").strip()
     guest.unlink()
-    said.unlink()
+    output_file.unlink()
     if status is None:
         virsh.kill()
         return f"it has not started after {TIMEOUT} s"

@@ -31,7 +31,7 @@ SECOND_BRIDGE = "lab1"
 
 def children(pid: int) -> list[int]:
     """Return the PIDs of a process's children."""
-    found = []
+    pids = []
     for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
         try:
             # The name of the command is in brackets and may contain blanks; the parent comes after
@@ -40,8 +40,8 @@ def children(pid: int) -> list[int]:
         except (FileNotFoundError, ProcessLookupError):
             continue
         if parent == pid:
-            found.append(int(stat.parent.name))
-    return found
+            pids.append(int(stat.parent.name))
+    return pids
 
 
 class Kvm:

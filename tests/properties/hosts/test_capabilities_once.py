@@ -82,25 +82,25 @@ def test_f16_an_answer_and_a_refusal_count_for_all_who_ask(monkeypatch):
     monkeypatch.setattr(libvirt.virConnect, "getDomainCapabilities", answer)
     conn = binding.open_connection("test:///default")
     try:
-        said = []
+        answers = []
 
         def ask(arch):
             try:
-                said.append(conn.getDomainCapabilities(None, arch, None, "qemu", 0))
+                answers.append(conn.getDomainCapabilities(None, arch, None, "qemu", 0))
             except libvirt.libvirtError as exc:
-                said.append(str(exc))
+                answers.append(str(exc))
 
         threads = [
             threading.Thread(target=ask, args=(arch,))
             for arch in ("x86_64", "sparc", "x86_64", "sparc", "aarch64")
         ]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
     finally:
         binding.close(conn)
-    assert sorted(said) == ["<domainCapabilities/>"] * 3 + ["no such emulator"] * 2
+    assert sorted(answers) == ["<domainCapabilities/>"] * 3 + ["no such emulator"] * 2
     assert set(calls.values()) == {1} and len(calls) == 3
 
 

@@ -103,14 +103,14 @@ def test_storage_libvirt_is_not_asked_about_images_that_do_not_answer(
             f"<pool type='dir'><name>{name}</name><target><path>{path}</path></target></pool>", 0
         )
     (tmp_path / "v").write_bytes(b"x" * 1000)
-    asked = []
+    names = []
 
     def stats(self, wanted=0, flags=0, real=libvirt.virConnect.getAllDomainStats):
         assert not wanted & libvirt.VIR_DOMAIN_STATS_BLOCK
         return real(self, wanted, flags)
 
     def stats_of(self, domains, wanted=0, flags=0):
-        asked.extend(domain.name() for domain in domains)
+        names.extend(domain.name() for domain in domains)
         return [
             (domain, {"block.count": 1, "block.0.name": "vdb", "block.0.capacity": 5})
             for domain in domains
@@ -137,7 +137,7 @@ def test_storage_libvirt_is_not_asked_about_images_that_do_not_answer(
         "far": [7],
         "near": [1000],
     }
-    assert sorted(asked) == ["device", "far"]
+    assert sorted(names) == ["device", "far"]
 
 
 def test_storage_a_disk_that_is_a_pipe_is_no_wait(run_module, fake_host, domain_xml, tmp_path):
@@ -152,15 +152,15 @@ def test_storage_a_disk_that_is_a_pipe_is_no_wait(run_module, fake_host, domain_
 
 def test_storage_a_probe_of_disks_that_do_not_answer_ends(run_module, dead_storage, impatient):
     with socket.create_server(("127.0.0.1", 0)) as server:
-        given = {"addresses": ["127.0.0.1"], "port": server.getsockname()[1]}
+        arguments = {"addresses": ["127.0.0.1"], "port": server.getsockname()[1]}
         began = time.monotonic()
-        found = run_module(
+        answer = run_module(
             "_host_probe",
             disks=[f"{dead_storage}/{number}.qcow2" for number in range(300)],
-            **given,
+            **arguments,
         )
     assert time.monotonic() - began < 15
-    assert (found["reached"], found["storage"], found["in_use"]) == (True, "unknown", [])
+    assert (answer["reached"], answer["storage"], answer["in_use"]) == (True, "unknown", [])
 
 
 def test_storage_qemu_img_is_given_up(dead_storage, impatient):

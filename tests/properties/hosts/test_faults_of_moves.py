@@ -297,14 +297,14 @@ def test_f11_a_start_tries_the_port_of_its_protocol(protocol):
         if protocol == "tcp":
             taken.listen()
         number = taken.getsockname()[1]
-        for each in ("tcp", "udp"):
-            device = f"<serial type='{each}'><source mode='bind' host='127.0.0.1' service='{number}'/></serial>"
-            found = reasons_here(
+        for transport in ("tcp", "udp"):
+            device = f"<serial type='{transport}'><source mode='bind' host='127.0.0.1' service='{number}'/></serial>"
+            reasons = reasons_here(
                 libvirt.open("test:///default"), reading.read(domain("vm", 1, device)), "kvm2", UUID
             )
-            assert bool(found) is (each == protocol) and all(
-                "that is taken on kvm2" in why for why in found
-            ), found
+            assert bool(reasons) is (transport == protocol) and all(
+                "that is taken on kvm2" in why for why in reasons
+            ), reasons
 
 
 HUGE = {
@@ -335,10 +335,10 @@ def test_f12_huge_pages_that_the_destination_does_not_have(which, free):
         },
         listAllDomains=lambda flags: [],
     )
-    found = reasons_here(host, reading.read(text), "kvm2", UUID)
-    assert bool(found) is not bool(free) and all(
-        words in why and "none is free on kvm2" in why for why in found
-    ), found
+    reasons = reasons_here(host, reading.read(text), "kvm2", UUID)
+    assert bool(reasons) is not bool(free) and all(
+        words in why and "none is free on kvm2" in why for why in reasons
+    ), reasons
 
 
 def test_f11_a_socket_whose_folder_is_not_there(place):
@@ -437,11 +437,11 @@ def test_f09_f13_a_file_that_is_gone_is_a_fact(tmp_path, device, state, words, k
         "bindings": [],
     }
     DiskFacts((), [], types.SimpleNamespace(getType=lambda: "QEMU")).add_domains([facts])
-    (found,) = facts["bindings"]
+    (binding,) = facts["bindings"]
     assert (
-        lost in found["what"]
-        and words in found["what"]
-        and (found["move"], found["keep_running"]) == ("never", keeps)
+        lost in binding["what"]
+        and words in binding["what"]
+        and (binding["move"], binding["keep_running"]) == ("never", keeps)
     )
     # The objects of libvirt's test driver have no files.
     facts["bindings"] = []

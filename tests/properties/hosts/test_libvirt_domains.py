@@ -84,12 +84,12 @@ def domains():
             check=False,
         )
         if done.returncode or not any(folder.glob("*.xml")):
-            said = (done.stdout.strip().splitlines() or ["no domains in it"])[-1]
+            reason = (done.stdout.strip().splitlines() or ["no domains in it"])[-1]
             parts.leave_out(
                 "The domains of libvirt's own tests",
-                f"tests/setup/libvirt_domains.sh cannot fetch the source of libvirt ({said})",
+                f"tests/setup/libvirt_domains.sh cannot fetch the source of libvirt ({reason})",
             )
-    found = {}
+    by_name = {}
     for path in sorted(folder.glob("*.xml")):
         try:
             root = ET.parse(path).getroot()
@@ -97,9 +97,9 @@ def domains():
             # The files also contain XML that libvirt must refuse.
             continue
         if root.tag == "domain" and root.find("name") is not None:
-            found[path.stem[:60]] = ET.tostring(root, encoding="unicode")
-    assert len(found) > 900
-    return found
+            by_name[path.stem[:60]] = ET.tostring(root, encoding="unicode")
+    assert len(by_name) > 900
+    return by_name
 
 
 def is_bound(bindings):
@@ -112,22 +112,22 @@ def is_bound(bindings):
 def test_f2_each_domain_is_read_and_what_is_of_the_host_binds_it(domains):
     free, seen = [], set()
     for name, text in domains.items():
-        found, root = reading.read(text), ET.fromstring(text)
+        bindings, root = reading.read(text), ET.fromstring(text)
         for kind, path in BOUND.items():
             if root.find(path) is not None:
                 seen.add(kind)
-                free += [] if is_bound(found) else [f"{name}: {kind}"]
+                free += [] if is_bound(bindings) else [f"{name}: {kind}"]
         for source in root.findall(BINDS):
             named = source.get("path")
             if named and not named.startswith(OF_LIBVIRT):
-                known = any(
-                    each.kind == reading.UNIX and named in each.value for each in found
-                ) or is_bound(found)
-                free += [] if known else [f"{name}: socket {named}"]
+                is_known = any(
+                    each.kind == reading.UNIX and named in each.value for each in bindings
+                ) or is_bound(bindings)
+                free += [] if is_known else [f"{name}: socket {named}"]
             elif source.get("service") and source.get("service") != "0":
                 free += (
                     []
-                    if any(each.kind == reading.PORT for each in found)
+                    if any(each.kind == reading.PORT for each in bindings)
                     else [f"{name}: port {source.get('service')}"]
                 )
     assert not free
@@ -184,16 +184,16 @@ def test_f2_a_host_that_has_them_all_is_discovered_and_the_planner_names_the_rea
     )
     run("compute_node", {"inventory_hostname": "lv1"}, store_url=url)
     with Store.open(url).read() as connection:
-        known = {each["name"] for each in instances.listing(connection, "lv1")}
+        names = {each["name"] for each in instances.listing(connection, "lv1")}
     # One domain has 8 EiB of memory; the module leaves it out and says so.
-    assert len(set(shown) - known) <= 3 and known <= set(shown)
+    assert len(set(shown) - names) <= 3 and names <= set(shown)
     with Store.open(url).read() as connection:
         question = DrainQuestion(Policy.from_mapping({}), MigrationLimits())
         plan = question.plan(connection, ["lv1"])
     stays = {each["name"]: each["reason"] for each in plan["unmovable"]}
     free = [
         f"{name}: {kind}"
-        for name in sorted(known)
+        for name in sorted(names)
         for kind, path in BOUND.items()
         if ET.fromstring(shown[name]).find(path) is not None and not stays.get(name)
     ]

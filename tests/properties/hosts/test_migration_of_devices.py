@@ -143,7 +143,7 @@ def test_a_worker_killed_after_any_step_leaves_one_device(fleet, gpus, monkeypat
     # A discovery may have seen that the source does not have it now.
     record, dummy = fleet.move(may_start=again == "start", devices=None if moved else DEVICES)
     if moved or again == "start":
-        wanted = ("completed", ("absent", "shutoff"), [THERE])
+        expected = ("completed", ("absent", "shutoff"), [THERE])
     else:
-        wanted = ("failed", ("shutoff", "absent"), [HERE])
-    assert (record["status"], fleet.states(), list(gpus.there())) == wanted
+        expected = ("failed", ("shutoff", "absent"), [HERE])
+    assert (record["status"], fleet.states(), list(gpus.there())) == expected

@@ -76,23 +76,23 @@ def record(instance, name, base, overlay, parent, created=0, current=True, conso
 
 def recorded(instance):
     """Return libvirt's snapshots of a domain: {name: (its XML, its parent)}, and the current one."""
-    found = {
+    by_name = {
         each.getName(): each.getXMLDesc(libvirt.VIR_DOMAIN_SNAPSHOT_XML_SECURE)
         for each in instance.listAllSnapshots(0)
     }
-    return found, instance.snapshotCurrent(0).getName() if found else None
+    return by_name, instance.snapshotCurrent(0).getName() if by_name else None
 
 
 def there(place):
     """Return the domain from the one host that has it."""
-    found = [
+    domains = [
         each
         for conn in (place.source, place.far._domains)
         for each in conn.listAllDomains(0)
         if each.UUIDString() == UUID
     ]
-    assert len(found) == 1
-    return found[0]
+    assert len(domains) == 1
+    return domains[0]
 
 
 def carries(instance):

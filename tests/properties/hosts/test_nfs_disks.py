@@ -61,10 +61,10 @@ def test_libvirt_takes_it_with_an_identity_and_without_one(identity):
     connection = libvirt.open("test:///default")
     try:
         domain = power.define(connection, DOMAIN.format(name="db", source=source(more=identity)))
-        given = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
-        assert power.define(connection, given).UUIDString() == domain.UUIDString()
-        assert domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE) == given and "other:x" in given
-        assert parse(given).find(".//source").get("name") == "/export/vms/db.raw"
+        text = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+        assert power.define(connection, text).UUIDString() == domain.UUIDString()
+        assert domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE) == text and "other:x" in text
+        assert parse(text).find(".//source").get("name") == "/export/vms/db.raw"
         domain.undefine()
     finally:
         connection.close()

@@ -126,10 +126,10 @@ def test_service_down_time(fleet_url):
             sa.update(tables.services).values(last_seen_up=tables.services.c.last_seen_up - 1000)
         )
     assert ask("schedule", REQUEST, store_url=fleet_url)
-    said = refusal(
+    message = refusal(
         "schedule", REQUEST, store_url=fleet_url, variables={"drover_service_down_time": 600}
     )
-    assert "ComputeFilter rejected 3" in said and "down, last seen" in said
+    assert "ComputeFilter rejected 3" in message and "down, last seen" in message
 
 
 @pytest.mark.parametrize(

@@ -45,10 +45,10 @@ def collections(tmp_path_factory):
         source.joinpath(path).write_text(text)
     target = tmp_path_factory.mktemp("collections")
     words = ("collection", "install", str(source), "-p", str(target), "--offline")
-    said = ansible(
+    output = ansible(
         source, "galaxy", *words, environment={"ANSIBLE_GALAXY_CACHE_DIR": str(source / "cache")}
     )[1]
-    assert (target / "ansible_collections/acme/filters/MANIFEST.json").exists(), said
+    assert (target / "ansible_collections/acme/filters/MANIFEST.json").exists(), output
     return f"{target}:{os.environ['ANSIBLE_COLLECTIONS_PATH']}"
 
 

@@ -38,17 +38,21 @@ def test_store_makes_the_schema_once(store_url):
 
 def test_compute_node_takes_nodes_as_data(prepared_url):
     nodes = [host("kvm1", domain("web")), {"vcpus": 1, "memory_mb": 1024}]
-    wanted = {
+    arguments = {
         "nodes": nodes,
         "host": "kvm9",
         "store_url": prepared_url,
         "reserved_host_memory_mb": 0,
     }
-    assert run("compute_node", check=True, **wanted)["changed"] is True
-    found = run("compute_node", **wanted)
-    assert (found["changed"], found["added"], found["adopted"]) == (True, ["kvm1", "kvm9"], ["web"])
-    assert run("compute_node", **wanted)["changed"] is False
-    assert is_plain(found)
+    assert run("compute_node", check=True, **arguments)["changed"] is True
+    answer = run("compute_node", **arguments)
+    assert (answer["changed"], answer["added"], answer["adopted"]) == (
+        True,
+        ["kvm1", "kvm9"],
+        ["web"],
+    )
+    assert run("compute_node", **arguments)["changed"] is False
+    assert is_plain(answer)
 
 
 def test_compute_node_takes_its_options_from_variables(prepared_url):
@@ -86,23 +90,23 @@ def test_compute_node_refuses_bad_nodes(prepared_url):
 
 
 def test_host_switches_and_says_what_was(fleet_url):
-    wanted = {"name": "kvm1", "state": "disabled", "reason": "fans", "store_url": fleet_url}
-    assert run("host", check=True, **wanted)["changed"] is True
-    found = run("host", diff=True, **wanted)
-    assert found["changed"] is True
-    assert found["host"] == {
+    arguments = {"name": "kvm1", "state": "disabled", "reason": "fans", "store_url": fleet_url}
+    assert run("host", check=True, **arguments)["changed"] is True
+    answer = run("host", diff=True, **arguments)
+    assert answer["changed"] is True
+    assert answer["host"] == {
         "host": "kvm1",
         "disabled": True,
         "disabled_reason": "fans",
         "maintenance": False,
         "forced_down": False,
     }
-    assert (found["diff"][0]["before"]["disabled"], found["diff"][0]["after"]["disabled"]) == (
+    assert (answer["diff"][0]["before"]["disabled"], answer["diff"][0]["after"]["disabled"]) == (
         False,
         True,
     )
-    assert run("host", **wanted)["changed"] is False
-    assert is_plain(found)
+    assert run("host", **arguments)["changed"] is False
+    assert is_plain(answer)
 
 
 def test_host_failures(fleet_url):
@@ -116,13 +120,13 @@ def test_host_failures(fleet_url):
 
 
 def test_host_info(fleet_url):
-    found = run("host_info", store_url=fleet_url)
-    assert [(row["host"], row["state"], row["instances"]) for row in found["hosts"]] == [
+    answer = run("host_info", store_url=fleet_url)
+    assert [(row["host"], row["state"], row["instances"]) for row in answer["hosts"]] == [
         ("kvm1", "up", 1),
         ("kvm2", "up", 0),
         ("kvm3", "up", 0),
     ]
-    assert (found["changed"], is_plain(found)) == (False, True)
+    assert (answer["changed"], is_plain(answer)) == (False, True)
     one = run("host_info", host="kvm1", store_url=fleet_url)
     assert [row["project"] for row in one["resources"]] == [
         "(total)",
@@ -160,26 +164,26 @@ def test_host_info_without_capacity(fleet_url):
 
 
 def test_instance_info(fleet_url):
-    found = run("instance_info", store_url=fleet_url)
-    assert [(row["name"], row["host"], row["state"]) for row in found["instances"]] == [
+    answer = run("instance_info", store_url=fleet_url)
+    assert [(row["name"], row["host"], row["state"]) for row in answer["instances"]] == [
         ("web", "kvm1", "running")
     ]
-    assert is_plain(found)
+    assert is_plain(answer)
     for args in ({"host": "kvm2"}, {"name": "WEB"}, {"uuid": uuid_of("db")}):
         assert run("instance_info", store_url=fleet_url, **args)["instances"] == []
 
 
 def test_server_group(prepared_url):
-    wanted = {
+    arguments = {
         "name": "web",
         "policy": "anti-affinity",
         "max_server_per_host": 2,
         "store_url": prepared_url,
     }
-    assert run("server_group", check=True, **wanted)["changed"] is True
-    found = run("server_group", **wanted)
+    assert run("server_group", check=True, **arguments)["changed"] is True
+    found = run("server_group", **arguments)
     assert (found["changed"], found["server_group"]["max_server_per_host"]) == (True, 2)
-    assert run("server_group", **wanted)["changed"] is False
+    assert run("server_group", **arguments)["changed"] is False
     assert "cannot become affinity" in failure(
         "server_group", name="web", policy="affinity", store_url=prepared_url
     )
@@ -190,19 +194,23 @@ def test_server_group(prepared_url):
         run("server_group", name="web", state="absent", store_url=prepared_url)["changed"] is False
     )
     for args in ({"max_server_per_host": 0}, {"max_server_per_host": -1}):
-        assert "max_server_per_host" in failure("server_group", **{**wanted, **args})
+        assert "max_server_per_host" in failure("server_group", **{**arguments, **args})
 
 
 def test_allocation_from_claim_to_release(fleet_url):
-    wanted = {"selections": [selection("db", "kvm1", "kvm2", vcpus=4)], "store_url": fleet_url}
-    assert run("allocation", check=True, **wanted)["claims"][0]["host"] == "kvm2"
+    arguments = {"selections": [selection("db", "kvm1", "kvm2", vcpus=4)], "store_url": fleet_url}
+    assert run("allocation", check=True, **arguments)["claims"][0]["host"] == "kvm2"
     assert fleets.used(fleet_url) == {"kvm1": 1}
-    found = run("allocation", **wanted)
-    assert (found["changed"], found["claims"][0]["host"], is_plain(found)) == (True, "kvm2", True)
-    assert run("allocation", **wanted)["changed"] is False
+    answer = run("allocation", **arguments)
+    assert (answer["changed"], answer["claims"][0]["host"], is_plain(answer)) == (
+        True,
+        "kvm2",
+        True,
+    )
+    assert run("allocation", **arguments)["changed"] is False
     one = {"instances": [uuid_of("db")], "store_url": fleet_url}
-    found = run("allocation", state="next", alternates=[{"host": "kvm3"}], **one)
-    assert (found["changed"], found["claims"][0]["host"]) == (True, "kvm3")
+    answer = run("allocation", state="next", alternates=[{"host": "kvm3"}], **one)
+    assert (answer["changed"], answer["claims"][0]["host"]) == (True, "kvm3")
     assert run("allocation", state="released", **one) == {
         "changed": True,
         "released": [uuid_of("db")],
@@ -259,17 +267,17 @@ def test_definitions_read_and_written_back(fleet_url, tmp_path):
         ("new", "new", None),
     ]
     assert (read["changed"], path.read_text(), is_plain(read)) == (False, text, True)
-    wanted = {"path": str(path), "store_url": fleet_url, "write_back": True}
+    arguments = {"path": str(path), "store_url": fleet_url, "write_back": True}
     after = text.replace("shop\n", f"shop\n    host: kvm1\n    uuid: {uuid_of('web')}\n")
-    checked = run("_definitions", check=True, diff=True, **wanted)
+    checked = run("_definitions", check=True, diff=True, **arguments)
     assert (checked["changed"], checked["diff"][0]["after"], path.read_text()) == (
         True,
         after,
         text,
     )
-    assert run("_definitions", **wanted)["changed"] is True
+    assert run("_definitions", **arguments)["changed"] is True
     assert path.read_text() == after
-    assert run("_definitions", **wanted)["changed"] is False
+    assert run("_definitions", **arguments)["changed"] is False
 
 
 def test_definitions_of_a_variable(fleet_url):
@@ -294,13 +302,13 @@ def test_the_table_has_what_is_there_and_names_what_a_definition_says_otherwise(
         "disks": [{"size_gb": 1}],
         "policy": {"move": "never"},
     }
-    found = run(
+    answer = run(
         "_definitions",
         instances=[web, {"name": "new", "memory_mb": 64}],
         store_url=fleet_url,
         check=check,
     )
-    assert found["table"][1].split() == [
+    assert answer["table"][1].split() == [
         "web",
         "running",
         "kvm1",
@@ -313,8 +321,8 @@ def test_the_table_has_what_is_there_and_names_what_a_definition_says_otherwise(
         "-",
     ]
     assert (
-        found["table"][2:]
-        == found["differences"]
+        answer["table"][2:]
+        == answer["differences"]
         == [
             "web: vcpus 2, the definition says 16; memory_mb 4096, the definition says 99999; disk_gb 40, the definition says 1; "
             "policy move cold, the definition says move never.",
@@ -324,7 +332,7 @@ def test_the_table_has_what_is_there_and_names_what_a_definition_says_otherwise(
         ]
     )
     # An instance that does not exist yet has the sizes of its definition.
-    assert [each["vcpus"] for each in found["instances"]] == [16, 1]
+    assert [each["vcpus"] for each in answer["instances"]] == [16, 1]
     same = {
         "name": "web",
         "uuid": uuid_of("web"),
@@ -333,8 +341,8 @@ def test_the_table_has_what_is_there_and_names_what_a_definition_says_otherwise(
         "disks": [{"size_gb": 40}],
         "policy": {"move": "cold"},
     }
-    found = run("_definitions", instances=[same], store_url=fleet_url, check=check)
-    assert found["differences"] == [] and len(found["table"]) == 2
+    answer = run("_definitions", instances=[same], store_url=fleet_url, check=check)
+    assert answer["differences"] == [] and len(answer["table"]) == 2
 
 
 #: A move of a plan.
@@ -413,16 +421,19 @@ def test_what_a_policy_says_is_stronger_than_the_task():
     moves = [
         {"uuid": "u1", "name": "web", "migration": {"on_timeout": "abort", "bandwidth_mib": "7"}}
     ]
-    found = Options({"post_copy": True, "on_timeout": "post_copy", "bandwidth_mib": None}, moves)
-    assert found.of({"uuid": "u1", "name": "web"}) == {
+    options = Options({"post_copy": True, "on_timeout": "post_copy", "bandwidth_mib": None}, moves)
+    assert options.of({"uuid": "u1", "name": "web"}) == {
         "post_copy": True,
         "on_timeout": "abort",
         "bandwidth_mib": 7,
     }
-    assert found.of({"uuid": "u2", "name": "db"}) == {"post_copy": True, "on_timeout": "post_copy"}
+    assert options.of({"uuid": "u2", "name": "db"}) == {
+        "post_copy": True,
+        "on_timeout": "post_copy",
+    }
     # The policy in the journal counts for moves that another run has left open.
     left = {"uuid": "u2", "name": "db", "migration_options": {"tls": True}}
-    assert found.of(left) == {"post_copy": True, "on_timeout": "post_copy", "tls": True}
+    assert options.of(left) == {"post_copy": True, "on_timeout": "post_copy", "tls": True}
 
 
 def test_aborting_where_nothing_is_under_way(fleet_url, capsys):
@@ -439,25 +450,25 @@ def test_reading_before_any_discovery(store_url, module):
 @pytest.mark.parametrize("end, holds, vcpus", [("confirmed", 2, 2), ("reverted", 1, 1)])
 def test_allocation_resizes_on_the_same_host(fleet_url, end, holds, vcpus):
     one = {"instances": [uuid_of("web")], "store_url": fleet_url}
-    wanted = {
+    arguments = {
         "state": "resized",
         "resources": {"VCPU": 2, "MEMORY_MB": 64},
         "flavor": "large",
         **one,
     }
-    assert run("allocation", check=True, **wanted)["changed"] is True
-    opened = run("allocation", **wanted)
+    assert run("allocation", check=True, **arguments)["changed"] is True
+    opened = run("allocation", **arguments)
     assert (opened["changed"], opened["migrations"][0]["destination"], is_plain(opened)) == (
         True,
         "kvm1",
         True,
     )
-    assert run("allocation", **wanted)["changed"] is False
+    assert run("allocation", **arguments)["changed"] is False
     assert run("allocation", state=end, **one)["changed"] is False, "it has not ended yet"
     assert run("allocation", state="moved", **one)["changed"] is True
     # Both sizes are held until a person decides.
     assert fleets.used(fleet_url) == {"kvm1": 3}
-    assert "Confirm or revert" in failure("allocation", **wanted)
+    assert "Confirm or revert" in failure("allocation", **arguments)
     assert run("allocation", state=end, **one)["changed"] is True
     assert run("allocation", state=end, **one)["changed"] is False
     (row,) = run("instance_info", store_url=fleet_url)["instances"]

@@ -56,10 +56,10 @@ def test_walk_f12_an_image_without_a_checksum(read):
         "images": [{"name": "tiny", "source": "/srv/tiny.qcow2"}],
         **instance(image="tiny", disk_gb=1),
     }
-    said = read.refused(definitions)
-    assert said.startswith(
+    message = read.refused(definitions)
+    assert message.startswith(
         f"{read.path} line 5: instance web: the image tiny has a source and no checksum"
-    ) and said.endswith("Nothing was placed.")
+    ) and message.endswith("Nothing was placed.")
     # The image of a second disk counts too, and an image that only the store has.
     second = instance(disks=[{"size_gb": 1}, {"size_gb": 1, "image": "tiny"}])
     assert "the image tiny has a source and no checksum" in read.refused({**definitions, **second})
@@ -72,12 +72,12 @@ def test_walk_f12_an_image_without_a_checksum(read):
 
 
 def test_walk_f12_a_source_that_is_no_place(read):
-    said = read.refused(
+    message = read.refused(
         {"images": [{"name": "tiny", "source": "tiny.qcow2", "checksum": DIGITS}], "instances": []}
     )
     assert (
         f"{read.path} line 2: image tiny: source must be a URL of http or https, or an absolute path, not 'tiny.qcow2'."
-        in said
+        in message
     )
 
 
@@ -100,11 +100,11 @@ def test_walk_f12_a_source_that_is_no_place(read):
     ],
 )  # fmt: skip
 def test_f18_what_cloud_init_would_ignore(read, seed, sentence):
-    said = read.refused(instance(cloud_init=seed))
+    message = read.refused(instance(cloud_init=seed))
     assert (
-        said.startswith(f"{read.path} line 2: instance web, cloud_init")
-        and sentence in said
-        and said.endswith("Nothing was placed.")
+        message.startswith(f"{read.path} line 2: instance web, cloud_init")
+        and sentence in message
+        and message.endswith("Nothing was placed.")
     )
 
 
@@ -181,11 +181,11 @@ def test_f21_a_number_in_place_of_a_text(read, lines, sentence):
 
 def test_a_pool_that_no_host_has_declared(read):
     """The old message was: a resource class CUSTOM_DISK_GB_VMS does not exist."""
-    said = read.refused(instance(disks=[{"size_gb": 1}, {"size_gb": 2, "pool": "vms"}]))
-    assert said.startswith(
+    message = read.refused(instance(disks=[{"size_gb": 1}, {"size_gb": 2, "pool": "vms"}]))
+    assert message.startswith(
         f"{read.path} line 2: instance web, disk 2: no host has the storage pool vms in its drover_storage_pools."
     )
-    assert said.endswith("Nothing was placed.") and "CUSTOM" not in said
+    assert message.endswith("Nothing was placed.") and "CUSTOM" not in message
 
 
 @pytest.mark.parametrize(
@@ -195,18 +195,18 @@ def test_a_pool_that_no_host_has_declared(read):
 )
 def test_a_pool_that_a_host_has_declared_and_that_never_ran(read, prepared_url, pools):
     """The old message was: no host has it in its drover_storage_pools."""
-    wanted = instance(disks=[{"size_gb": 1}, {"size_gb": 2, "pool": "vms"}])
+    definitions = instance(disks=[{"size_gb": 1}, {"size_gb": 2, "pool": "vms"}])
     fleets.discover(
         prepared_url, host("kvm1", pools=pools), host("kvm2", pools=pools), storage_pools=["vms"]
     )
-    said = read.refused(wanted)
+    message = read.refused(definitions)
     assert (
         "disk 2: drover_storage_pools of kvm1, kvm2 names the storage pool vms, and no discovery has found it running there."
-        in said
+        in message
     )
     ran = {"name": "vms", "type": "dir", "state": "running", "path": "/srv/vms", "capacity_gb": 10}
     fleets.discover(prepared_url, host("kvm2", pools=[ran]), storage_pools=["vms"])
-    assert read(wanted)["instances"]
+    assert read(definitions)["instances"]
 
 
 def test_the_pools_that_hosts_have_are_named():
@@ -236,15 +236,15 @@ def test_walk_f33_keys_of_ones_own(read):
 
 def test_a_file_that_cannot_be_written_is_refused_before(read, monkeypatch):
     """The mistake was found only after the build."""
-    given = read.given(instance())
+    arguments = read.given(instance())
     monkeypatch.setattr("os.access", lambda path, mode: False)
-    said = failure("_definitions", **given)
+    message = failure("_definitions", **arguments)
     assert (
-        said.startswith(f"The definitions file {read.path} cannot be written here")
-        and "Nothing was placed" in said
+        message.startswith(f"The definitions file {read.path} cannot be written here")
+        and "Nothing was placed" in message
     )
     # A dry run writes nothing, and an existing instance is not placed.
-    assert run("_definitions", None, check=True, **given)["instances"]
+    assert run("_definitions", None, check=True, **arguments)["instances"]
     assert run("_definitions", **read.given({"instances": [{"name": "old", "memory_mb": 64}]}))[
         "instances"
     ]

@@ -76,19 +76,21 @@ def run(tmp_path):
 def test_walk_f02_nothing_waits_for_a_dead_master(run):
     """A connection through the master would end only at its time limit, 200 s, and the record would
     say so."""
-    code, said = run("discover", drover_hypervisors="kvm1")
-    assert code != 0 and "resolve hostname" in said and "did not answer within" not in said, said
+    code, output = run("discover", drover_hypervisors="kvm1")
+    assert code != 0 and "resolve hostname" in output and "did not answer within" not in output, (
+        output
+    )
     with Store.open(run.url).read() as connection:
         assert "resolve hostname" in services.get(connection, "kvm1").last_error
-    code, said = run(
+    code, output = run(
         "evacuate",
         drover_host="kvm1",
         drover_host_is_off="kvm1 is powered off",
         drover_evacuate_force=RULES,
     )
-    assert "Timed out" not in said and "did not answer within" not in said, said
-    code, said = run("power", drover_host="kvm1", drover_power_action="status")
-    assert "imed out" not in said and "time frame" not in said, said
+    assert "Timed out" not in output and "did not answer within" not in output, output
+    code, output = run("power", drover_host="kvm1", drover_power_action="status")
+    assert "imed out" not in output and "time frame" not in output, output
 
 
 def test_f04_the_wait_for_a_host_that_comes_up_is_a_real_one(run):
@@ -98,15 +100,15 @@ def test_f04_the_wait_for_a_host_that_comes_up_is_a_real_one(run):
         "drover_power_mac": "52:54:00:99:00:01",
         "drover_power_broadcast": "127.0.0.1",
     }
-    code, said = run(
+    code, output = run(
         "power",
         drover_host="kvm1",
         drover_power_action="startup",
         drover_power_boot_timeout=1,
         **wake,
     )
-    assert code == 2 and "does not answer over SSH after 1 s" in said, said
-    assert "resolve hostname nowhere.invalid" in " ".join(said.split()), said
+    assert code == 2 and "does not answer over SSH after 1 s" in output, output
+    assert "resolve hostname nowhere.invalid" in " ".join(output.split()), output
 
 
 @pytest.mark.parametrize("action", ["reboot", "shutdown"])
@@ -119,10 +121,10 @@ def test_f20_brothers_the_words_of_the_hosts_own_command(run, action):
         "drover_power_driver": "ssh",
     }
     limits = {"drover_power_boot_timeout": 3, "drover_power_timeout": 3, "drover_power_force": True}
-    code, said = run(
+    code, output = run(
         "power", drover_host="kvm1", drover_power_action=action, **command, **way, **limits
     )
-    assert code == 2 and "ended with status 7: no right to end" in " ".join(said.split()), said
+    assert code == 2 and "ended with status 7: no right to end" in " ".join(output.split()), output
 
 
 class Connection:
@@ -188,11 +190,11 @@ def test_walk_f02_who_wants_no_master_gets_none(tmp_path, option):
 def test_walk_f02_a_probe_goes_past_all_masters(tmp_path):
     connection = Connection(tmp_path, ssh_args="-o ControlPath=/old -o ConnectTimeout=90")
     ssh_ways.prepare(connection, probe=True)
-    found = words(connection)
-    assert found.index("ControlPath=none") < found.index("ControlPath=/old")
+    command = words(connection)
+    assert command.index("ControlPath=none") < command.index("ControlPath=/old")
     assert (
-        found.index("ConnectTimeout=5") < found.index("ConnectTimeout=90")
-        and "ServerAliveInterval=5" in found
+        command.index("ConnectTimeout=5") < command.index("ConnectTimeout=90")
+        and "ServerAliveInterval=5" in command
     )
 
 
@@ -202,34 +204,34 @@ def test_walk_f02_other_connections_stay_as_they_are():
 
 def test_walk_f02_a_line_says_what_is_waited_for_and_how_long_at_most(monkeypatch):
     monkeypatch.setattr(waiting, "EVERY", 0.05)
-    said = []
+    lines = []
 
     def wait_for(count):
-        while len(said) < count:
+        while len(lines) < count:
             time.sleep(0.01)
 
-    with waiting.shown(said.append, "kvm1", "drover.compute.compute_node", 200):
+    with waiting.shown(lines.append, "kvm1", "drover.compute.compute_node", 200):
         # A nested call gives no further message.
-        with waiting.shown(said.append, "kvm1", "hypervisor_info", 150):
+        with waiting.shown(lines.append, "kvm1", "hypervisor_info", 150):
             wait_for(2)
-    assert set(said) == {"kvm1: waiting for its libvirt, which is read, 0 s of at most 200 s."}
-    said.clear()
-    with waiting.shown(said.append, "kvm1", "compute_node", None):
+    assert set(lines) == {"kvm1: waiting for its libvirt, which is read, 0 s of at most 200 s."}
+    lines.clear()
+    with waiting.shown(lines.append, "kvm1", "compute_node", None):
         time.sleep(0.2)
-    assert said == []
+    assert lines == []
 
 
 def test_walk_f02_a_line_for_many_hosts(monkeypatch):
     monkeypatch.setattr(waiting, "EVERY", 0)
-    said = []
-    found = at_once.ask_each(
-        {"kvm1": lambda: time.sleep(1.5), "kvm2": lambda: time.sleep(1.5)}, 5, 30, said.append
+    lines = []
+    answers = at_once.ask_each(
+        {"kvm1": lambda: time.sleep(1.5), "kvm2": lambda: time.sleep(1.5)}, 5, 30, lines.append
     )
-    assert found == {"kvm1": None, "kvm2": None} and not any(
-        isinstance(each, Late) for each in found.values()
+    assert answers == {"kvm1": None, "kvm2": None} and not any(
+        isinstance(each, Late) for each in answers.values()
     )
     assert (
-        said
-        and said[0].startswith("kvm1, kvm2: waiting for an answer, ")
-        and said[0].endswith(" s of at most 30 s.")
-    ), said
+        lines
+        and lines[0].startswith("kvm1, kvm2: waiting for an answer, ")
+        and lines[0].endswith(" s of at most 30 s.")
+    ), lines

@@ -38,10 +38,10 @@ def test_scheduled_then_claimed(url):
     picked = run("_schedule", requests=[SMALL], store_url=url)
     assert not picked["changed"] and is_plain(picked) and kept(url) == []
     run("allocation", selections=picked["selections"], store_url=url)
-    (found,) = kept(url)
-    assert (found["instance_name"], found["host"]) == ("web", picked["selections"][0]["host"])
-    assert found["instance_uuid"] == picked["selections"][0]["uuid"]
-    assert found["actor"] == Actor.of_this_task().holder
+    (decision,) = kept(url)
+    assert (decision["instance_name"], decision["host"]) == ("web", picked["selections"][0]["host"])
+    assert decision["instance_uuid"] == picked["selections"][0]["uuid"]
+    assert decision["actor"] == Actor.of_this_task().holder
 
 
 def test_scheduled_as_the_lookup_does(url):
@@ -58,11 +58,11 @@ def test_scheduled_as_the_lookup_does(url):
 def test_no_valid_host_is_kept_and_said(url):
     with pytest.raises(AnsibleActionFail) as caught:
         run("_schedule", requests=[SMALL, BIG], store_url=url)
-    (found,) = kept(url)
+    (decision,) = kept(url)
     assert (
-        found["message"] == str(caught.value)
-        and found["instance_name"] == "big"
-        and found["host"] is None
+        decision["message"] == str(caught.value)
+        and decision["instance_name"] == "big"
+        and decision["host"] is None
     )
     assert caught.value.result["explanation"]["nearest"]
 
@@ -84,25 +84,25 @@ def place(url, folder, *wanted, options=()):
 
 @pytest.mark.long
 def test_the_role_place(url, tmp_path):
-    code, said = place(url, tmp_path, SMALL)
-    assert code == 0 and "GOES ON 1" in said, said
-    (found,) = kept(url)
+    code, output = place(url, tmp_path, SMALL)
+    assert code == 0 and "GOES ON 1" in output, output
+    (decision,) = kept(url)
     assert (
-        found["instance_name"] == "web"
-        and found["explanation"]["hosts"] == 2
-        and "process" in found["actor"]
+        decision["instance_name"] == "web"
+        and decision["explanation"]["hosts"] == 2
+        and "process" in decision["actor"]
     )
     # The instance is claimed already, so there is no decision.
-    code, said = place(url, tmp_path, SMALL)
-    assert code == 0 and len(kept(url)) == 1, said
+    code, output = place(url, tmp_path, SMALL)
+    assert code == 0 and len(kept(url)) == 1, output
 
 
 @pytest.mark.long
 def test_the_role_place_says_and_keeps_that_there_is_no_host(url, tmp_path):
-    code, said = place(url, tmp_path, SMALL, BIG)
-    assert code != 0 and "GOES ON" not in said, said
-    assert "No valid host for big" in said
+    code, output = place(url, tmp_path, SMALL, BIG)
+    assert code != 0 and "GOES ON" not in output, output
+    assert "No valid host for big" in output
     (found,) = kept(url)
     assert found["instance_name"] == "big" and found["host"] is None
-    code, said = place(url, tmp_path, BIG, options=["--check"])
-    assert code != 0 and len(kept(url)) == 1, said
+    code, output = place(url, tmp_path, BIG, options=["--check"])
+    assert code != 0 and len(kept(url)) == 1, output

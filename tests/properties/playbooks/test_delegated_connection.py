@@ -96,14 +96,17 @@ class Sent:
         inventory = {"all": {"children": {"far_ones": {"hosts": members, "vars": self.variables}}}}
         (self.folder / "inventory.json").write_text(json.dumps(inventory))
         task = {"send": {"hosts": ",".join(hosts), **args}, "register": "sent", **keywords}
-        told = {
+        copy_task = {
             "ansible.builtin.copy": {
                 "content": "{{ sent | to_json }}",
                 "dest": str(self.folder / "found.json"),
             },
             "connection": "local",
         }
-        tasks = [{"block": [task], **(block or {})}, {**told, "become": False, "check_mode": False}]
+        tasks = [
+            {"block": [task], **(block or {})},
+            {**copy_task, "become": False, "check_mode": False},
+        ]
         (self.folder / "play.json").write_text(
             json.dumps(
                 [{"hosts": "localhost", "gather_facts": False, "tasks": tasks, **(play or {})}]
@@ -113,16 +116,18 @@ class Sent:
             f"[defaults]\nlocalhost_warning = false\n{settings}"
         )
         (self.folder / "found.json").unlink(missing_ok=True)
-        code, said = ansible(self.folder, "playbook", "-i", "inventory.json", *options, "play.json")
+        code, output = ansible(
+            self.folder, "playbook", "-i", "inventory.json", *options, "play.json"
+        )
         try:
-            found = json.loads((self.folder / "found.json").read_text())
+            document = json.loads((self.folder / "found.json").read_text())
         except FileNotFoundError:
-            return code, None, said
+            return code, None, output
         return (
             code,
-            found.get("found")
-            or [each for item in found.get("results", []) for each in item["found"]],
-            said,
+            document.get("found")
+            or [each for item in document.get("results", []) for each in item["found"]],
+            output,
         )
 
     def calls(self):
@@ -167,11 +172,11 @@ def test_no_task_for_a_host_runs_on_the_controller(send, around):
 
 def test_a_host_with_a_connection_of_its_own_has_that(send):
     """A controller that is a hypervisor itself has ansible_connection: local in the inventory."""
-    code, found, said = send(
+    code, answers, output = send(
         COMMAND, ["near", "far"], variables={"near": {"ansible_connection": "local"}}
     )
-    assert code == 0 and len(found) == 2, said
-    assert {call[-2] for call in send.calls()} == {"far"}, said
+    assert code == 0 and len(answers) == 2, output
+    assert {call[-2] for call in send.calls()} == {"far"}, output
 
 
 def test_a_connection_keyword_other_than_local_goes_on(send, tmp_path):
@@ -188,22 +193,22 @@ def test_a_connection_keyword_other_than_local_goes_on(send, tmp_path):
     )
     for keywords in ({"connection": "noted"}, {"play": {"connection": "noted"}}):
         (tmp_path / "noted").unlink(missing_ok=True)
-        code, found, said = send(
+        code, answers, output = send(
             COMMAND,
             **keywords,
             options=["-e", json.dumps({"ansible_python_interpreter": sys.executable})],
         )
-        assert code == 0 and found and (tmp_path / "noted").exists() and not send.calls(), said
+        assert code == 0 and answers and (tmp_path / "noted").exists() and not send.calls(), output
 
 
 def test_a_version_that_is_newer_than_all_that_were_tested_says_so_once(send):
     newer = "from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import delegation\ndelegation.__version__ = '2.99.1rc1'\n"
     plugin = send.folder / "action_plugins" / "send.py"
     plugin.write_text(plugin.read_text() + newer)
-    code, found, said = send(COMMAND, ["far", "plain"], loop=[1, 2])
-    assert code == 0 and len(found) == 4, said
-    text = " ".join(said.split())
-    assert len(re.findall("ansible-core 2.99.1rc1 is newer than", text)) == 1, said
+    code, answers, output = send(COMMAND, ["far", "plain"], loop=[1, 2])
+    assert code == 0 and len(answers) == 4, output
+    text = " ".join(output.split())
+    assert len(re.findall("ansible-core 2.99.1rc1 is newer than", text)) == 1, output
 
 
 def test_a_tested_version_says_nothing(send):
@@ -227,7 +232,7 @@ def test_user_port_and_address_are_those_of_the_host(send):
 def test_the_task_s_own_keywords_go_on(send):
     """Become, its user, the remote user and the environment of the calling task apply to the
     delegated task, as with delegate_to."""
-    code, found, said = send(
+    code, answers, output = send(
         COMMAND,
         become=True,
         become_user="maker",
@@ -235,12 +240,12 @@ def test_the_task_s_own_keywords_go_on(send):
         environment={"SEEN": "here"},
     )
     sudo = send.sudo_log
-    assert code in (0, 2) and found, said
+    assert code in (0, 2) and answers, output
     assert (
         all(option(call, "User") == "keeper" for call in send.calls())
         and "sudo" in send.calls()[0][-1]
-    ), said
-    assert "maker" in send.calls()[0][-1] and "SEEN=here" in send.calls()[0][-1], said
+    ), output
+    assert "maker" in send.calls()[0][-1] and "SEEN=here" in send.calls()[0][-1], output
     assert not sudo.exists() or "maker" in sudo.read_text()
 
 
@@ -252,44 +257,44 @@ def test_become_of_a_host_is_its_own(send):
             "ansible_become_user": "owner",
         }
     }
-    code, found, said = send(
+    code, answers, output = send(
         {"module": "ansible.builtin.command", "with": {"argv": ["printenv", "BECAME"]}},
         ["far", "plain"],
         variables=exe,
     )
-    assert [each.get("stdout") for each in found] == ["yes", ""], said
+    assert [each.get("stdout") for each in answers] == ["yes", ""], output
     assert "owner" in send.sudo_log.read_text()
 
 
 def test_the_interpreter_is_that_of_the_host(send):
     send.program("own_python", f'#!/bin/sh\nSEEN=own exec {sys.executable} "$@"\n')
     variables = {"far": {"ansible_python_interpreter": str(send.folder / "own_python")}}
-    code, found, said = send(
+    code, answers, output = send(
         {"module": "ansible.builtin.command", "with": {"argv": ["printenv", "SEEN"]}},
         ["far", "plain"],
         variables=variables,
     )
-    assert [each.get("stdout") for each in found] == ["own", ""], said
+    assert [each.get("stdout") for each in answers] == ["own", ""], output
 
 
 def test_check_mode_is_that_of_the_task_unless_it_is_given(send):
-    given = {
+    command = {
         "module": "ansible.builtin.file",
         "with": {"path": str(send.folder / "made"), "state": "touch"},
     }
-    code, found, said = send(given, options=["--check"])
-    assert code == 0 and found[0]["changed"] and not (send.folder / "made").exists(), said
-    code, found, said = send({**given, "check": True})
-    assert code == 0 and found[0]["changed"] and not (send.folder / "made").exists(), said
-    code, found, said = send({**given, "check": False}, options=["--check"])
-    assert code == 0 and (send.folder / "made").exists(), said
+    code, answers, output = send(command, options=["--check"])
+    assert code == 0 and answers[0]["changed"] and not (send.folder / "made").exists(), output
+    code, answers, output = send({**command, "check": True})
+    assert code == 0 and answers[0]["changed"] and not (send.folder / "made").exists(), output
+    code, answers, output = send({**command, "check": False}, options=["--check"])
+    assert code == 0 and (send.folder / "made").exists(), output
 
 
 def test_an_unreachable_host_is_a_result_and_the_next_is_reached(send):
-    code, found, said = send(COMMAND, ["dead", "far"])
+    code, answers, output = send(COMMAND, ["dead", "far"])
     # ssh may end before Ansible has sent the module, and then Ansible has its own message.
-    assert code == 0 and found[0].get("unreachable") and found[0]["msg"], said
-    assert not found[1].get("unreachable") and "rc" in found[1], said
+    assert code == 0 and answers[0].get("unreachable") and answers[0]["msg"], output
+    assert not answers[1].get("unreachable") and "rc" in answers[1], output
 
 
 @pytest.mark.parametrize("keyword", [0, 60])
@@ -315,10 +320,12 @@ def test_keywords_about_the_result_of_the_calling_task_do_not_reach_the_delegate
         "failed_when": "sent.rc | default(1) == 0",
         "when": True,
     }
-    code, found, said = send(
+    code, answers, output = send(
         {"module": "ansible.builtin.command", "with": {"argv": ["true"]}}, **keywords
     )
-    assert code == 0 and found[0]["rc"] == 0 and found[0]["changed"] and len(found) == 1, said
+    assert code == 0 and answers[0]["rc"] == 0 and answers[0]["changed"] and len(answers) == 1, (
+        output
+    )
 
 
 def test_module_defaults_are_those_of_the_module_that_is_sent(send):
@@ -326,9 +333,9 @@ def test_module_defaults_are_those_of_the_module_that_is_sent(send):
     the role rolling."""
     defaults = {"send": {"removes": "/nowhere"}, "ansible.builtin.command": {"creates": "/"}}
     given = {"module": "ansible.builtin.command", "with": {"argv": ["true"]}}
-    code, found, said = send(given, module_defaults=defaults)
+    code, answers, output = send(given, module_defaults=defaults)
     assert (
         code == 0
-        and "/nowhere" not in found[0]["stdout"]
-        and "since / exists" in found[0]["stdout"]
-    ), (found, said)
+        and "/nowhere" not in answers[0]["stdout"]
+        and "since / exists" in answers[0]["stdout"]
+    ), (answers, output)

@@ -47,15 +47,15 @@ def test_nothing_new_is_no_difference(prepared_url, check):
 def test_what_a_discovery_changes(prepared_url, check):
     """web moved to kvm2, old was removed, new was adopted, kvm1 has less memory, and kvm3 did not
     change."""
-    given = {"store_url": prepared_url, "reserved_host_memory_mb": 0}
+    arguments = {"store_url": prepared_url, "reserved_host_memory_mb": 0}
     before = [host("kvm1", domain("web"), domain("old")), host("kvm2"), host("kvm3")]
-    run("compute_node", nodes=before, **given)
+    run("compute_node", nodes=before, **arguments)
     after = [
         host("kvm1", memory_mb=2048),
         host("kvm2", domain("web"), domain("new", vcpus=2)),
         host("kvm3"),
     ]
-    result, differences = shown("compute_node", check, nodes=after, **given)
+    result, differences = shown("compute_node", check, nodes=after, **arguments)
     assert (result["adopted"], result["moved"], result["missing"]) == (["new"], ["web"], ["old"])
     (one, was1, is1), (two, was2, is2) = differences
     assert (one, two) == ("kvm1", "kvm2")

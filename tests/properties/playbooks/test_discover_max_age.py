@@ -41,14 +41,14 @@ def test_only_older_hosts_are_read(tmp_path, age, read):
 
 @pytest.mark.parametrize("age", ['"10m"', "-5", "[600]", '{"a": 1}', "true"])
 def test_what_is_no_number_is_refused(tmp_path, age):
-    code, said = discover(
+    code, output = discover(
         f"sqlite:///{tmp_path / 'store.db'}", tmp_path, "-e", f'{{"drover_max_age": {age}}}'
     )
     assert (
         code != 0
-        and "which is no number of seconds" in " ".join(said.split())
-        and "fatal: [kvm2]" not in said
-    ), said
+        and "which is no number of seconds" in " ".join(output.split())
+        and "fatal: [kvm2]" not in output
+    ), output
 
 
 def test_a_new_store_reads_all(tmp_path):

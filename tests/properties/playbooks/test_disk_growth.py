@@ -71,10 +71,10 @@ def domain(there):
 
 def size(there):
     (path,) = hypervisors.disks_of(domain(there))
-    found = subprocess.run(
+    output = subprocess.run(
         ["qemu-img", "info", "-U", path], capture_output=True, text=True, check=True
     ).stdout
-    return found.split("virtual size: ")[1].split(" GiB")[0]
+    return output.split("virtual size: ")[1].split(" GiB")[0]
 
 
 @pytest.mark.parametrize("state", ["running", "shutoff"])
@@ -83,13 +83,13 @@ def test_a_disk_grows_and_is_counted_and_the_next_discovery_says_the_same(url, t
         domain(there).destroy()
         discover(url)
     before = fleets.snapshot(url)
-    told = grow(url, "3GiB", check=True, diff=True)
-    assert told["changed"] and fleets.snapshot(url) == before and size(there) == "1"
-    assert (told["diff"]["before"], told["diff"]["after"]) == ("vda: 1 GiB\n", "vda: 3 GiB\n")
+    dry_run = grow(url, "3GiB", check=True, diff=True)
+    assert dry_run["changed"] and fleets.snapshot(url) == before and size(there) == "1"
+    assert (dry_run["diff"]["before"], dry_run["diff"]["after"]) == ("vda: 1 GiB\n", "vda: 3 GiB\n")
     done = grow(url, "3GiB", diff=True)
     assert (
         done["changed"]
-        and done["diff"] == told["diff"]
+        and done["diff"] == dry_run["diff"]
         and done["host"] == "kvm1"
         and is_plain(done)
     )
@@ -120,7 +120,7 @@ def test_a_uuid_names_the_instance_too(url, there):
 
 def test_what_is_refused(url, there):
     grow(url, 2)
-    for given, words in (
+    for arguments, words in (
         ({"gib": 1}, "has 2.00 GiB, and 1 GiB are requested: a disk is never made smaller"),
         ({"gib": 3, "target": "vdx"}, "has no disk vdx (it has vda): correct the target"),
         ({"gib": 10**6}, "there is no room for the disk"),
@@ -128,13 +128,13 @@ def test_what_is_refused(url, there):
         ({"gib": 3, "path": "/a"}, "name the disk by drover_disk (option target) alone"),
         ({"gib": 3, "name": "wbe"}, "No instance wbe is in the store"),
     ):
-        assert words in refused(url, given.pop("gib"), **given)
+        assert words in refused(url, arguments.pop("gib"), **arguments)
     assert size(there) == "2" and gib(url) == (2, 2)
     for missing in ("size", "target"):
-        given = {"name": "web", "target": "vda", "size": 3}
-        del given[missing]
+        arguments = {"name": "web", "target": "vda", "size": 3}
+        del arguments[missing]
         with pytest.raises(AnsibleActionFail, match=missing):
-            run("instance_disk", store_url=url, state="resized", **given)
+            run("instance_disk", store_url=url, state="resized", **arguments)
 
 
 def test_what_fails_at_the_hypervisor_gives_the_room_back(url, there, monkeypatch):

@@ -60,24 +60,24 @@ def test_walk_f24_a_second_drain_without_a_reason_keeps_the_first_ones(act, flee
 
 def test_walk_f13_undrain_says_what_would_be(act):
     act("drain", host="kvm2")
-    said = act("undrain", True, host="kvm2")
+    answer = act("undrain", True, host="kvm2")
     assert (
-        said["changed"] is True
-        and "kvm2 would be as it was before its drain or evacuation: enabled." in said["message"]
+        answer["changed"] is True
+        and "kvm2 would be as it was before its drain or evacuation: enabled." in answer["message"]
     )
-    said = act("undrain", host="kvm2")
-    assert "kvm2 is as it was before its drain or evacuation: enabled." in said["message"]
+    answer = act("undrain", host="kvm2")
+    assert "kvm2 is as it was before its drain or evacuation: enabled." in answer["message"]
 
 
 def test_walk_f23_start_and_stop_say_what_would_be(act):
-    found = act("instance", True, state="stopped", instances=["web", "db"])
+    answer = act("instance", True, state="stopped", instances=["web", "db"])
     assert (
-        found["changed"] is True
-        and "web on kvm1: would be shut down." in found["lines"]
-        and "db on kvm1: would be shut down." in found["lines"]
+        answer["changed"] is True
+        and "web on kvm1: would be shut down." in answer["lines"]
+        and "db on kvm1: would be shut down." in answer["lines"]
     )
-    found = act("instance", True, state="running", instances=["web"])
-    assert found["changed"] is False and "web on kvm1: nothing would change." in found["lines"]
+    answer = act("instance", True, state="running", instances=["web"])
+    assert answer["changed"] is False and "web on kvm1: nothing would change." in answer["lines"]
     assert (
         "would"
         not in act("instance", state="stopped", instances=["web"], force=True, timeout=0)["lines"]
@@ -85,11 +85,11 @@ def test_walk_f23_start_and_stop_say_what_would_be(act):
 
 
 def test_walk_f23_a_resize_says_what_would_be(act):
-    found = act("instance_resize", True, instances=["web"], flavor="big")
-    assert found["changed"] is True
+    answer = act("instance_resize", True, instances=["web"], flavor="big")
+    assert answer["changed"] is True
     assert (
         "web: would be resized on kvm1: 1 vCPU, 64 MiB -> 2 vCPU, 128 MiB. It would be shut down for that, and started again."
-        in found["lines"]
+        in answer["lines"]
     )
 
 

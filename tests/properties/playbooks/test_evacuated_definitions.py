@@ -24,13 +24,13 @@ RULES = ["many_down", "just_started", "too_early", "quiet_time"]
 def discover(url, *hosts, **more):
     """Discover hosts, and return the result of the last one."""
     for host in hosts:
-        found = run(
+        answer = run(
             "compute_node",
             {"inventory_hostname": host, "drover_cpu_allocation_ratio": 4.0, **GROUPS},
             store_url=url,
             **more,
         )
-    return found
+    return answer
 
 
 def evacuate(url, host):
@@ -177,11 +177,11 @@ def test_a_removal_that_fails_is_said(url, there, capsys, monkeypatch, status, m
     """The definition stays, in the record too, and a later discovery removes it."""
     with monkeypatch.context() as patch:
         patch.setattr(restart, "_forget_alone", lambda *dummy: (status, message))
-        found = discover(url, "kvm1")
+        answer = discover(url, "kvm1")
     assert there.where()["app"] == [("kvm1", "shutoff"), ("kvm2", "running")]
-    (warning,) = found["warnings"]
+    (warning,) = answer["warnings"]
     assert warning.startswith("kvm1: ") and words in warning
-    assert found["stale"] == ["app"] and "removed the stale definition" not in said(capsys)
+    assert answer["stale"] == ["app"] and "removed the stale definition" not in said(capsys)
     discover(url, "kvm1")
     assert there.where()["app"] == [("kvm2", "running")]
 

@@ -37,10 +37,12 @@ def test_a_refused_drain(tmp_path, prepared_url):
     )
     assert status != 0
     line, result = fatal_of(output)
-    said = result.pop("msg")
-    assert said.startswith("1 of the instances of kvm1 cannot move, so nothing was changed. test: ")
+    message = result.pop("msg")
+    assert message.startswith(
+        "1 of the instances of kvm1 cannot move, so nothing was changed. test: "
+    )
     assert [each["name"] for each in result["staying"]] == ["test"]
-    assert len(line) < len(said) + 300, line
+    assert len(line) < len(message) + 300, line
     # The plan is shown before, as lines.
     assert "test" in output.partition("fatal:")[0]
 
@@ -55,14 +57,14 @@ def test_records_of_a_failure():
         "allocations": {"a": {"VCPU": 1}},
     }
     short = {"uuid": "u", "name": "web", "destination": "kvm2", "status": "failed"}
-    given = {
+    details = {
         "migrations": [move],
         "plan": {"restarts": [move], "lines": ["a"]},
         "refusals": ["kvm1: none"],
         "places": [{"provider": "p"}],
     }
-    assert _brief(given) == {
-        **given,
+    assert _brief(details) == {
+        **details,
         "migrations": [short],
         "plan": {"restarts": [short], "lines": ["a"]},
     }

@@ -46,7 +46,7 @@ def fleet_url(prepared_url):
 
 def test_storage_a_deletion_is_told_what_other_hosts_need(fleet_url, monkeypatch):
     """They cover the disks that the store has seen, and the disks that the hypervisor shows now."""
-    given = []
+    path_lists = []
 
     def hypervisor(hand, module, args):
         if module.endswith("_file_users"):
@@ -57,7 +57,7 @@ def test_storage_a_deletion_is_told_what_other_hosts_need(fleet_url, monkeypatch
                 ],
                 "users": {},
             }
-        given.append(args["used_elsewhere"])
+        path_lists.append(args["used_elsewhere"])
         return {
             "changed": True,
             "domain": None,
@@ -77,7 +77,7 @@ def test_storage_a_deletion_is_told_what_other_hosts_need(fleet_url, monkeypatch
             check=False,
         )
     # A dry run, and the real run.
-    assert given == [["/srv/base"], ["/srv/base", "/srv/clone"], [], ["/srv/clone"]]
+    assert path_lists == [["/srv/base"], ["/srv/base", "/srv/clone"], [], ["/srv/clone"]]
 
 
 @pytest.mark.parametrize("what", ["disks", "seed"])

@@ -33,7 +33,7 @@ def test_safety_09_no_answer_in_time_is_no_answer(prepared_url, tmp_path, hangin
     fleets.discover(prepared_url, host("localhost"))
     read = {"uris": [hanging], "store_url": prepared_url}
     began = time.monotonic()
-    code, said = play(
+    code, output = play(
         tmp_path,
         [
             {
@@ -50,8 +50,8 @@ def test_safety_09_no_answer_in_time_is_no_answer(prepared_url, tmp_path, hangin
         ],
         vars={"ansible_python_interpreter": sys.executable},
     )
-    assert (code, time.monotonic() - began < 25) == (0, True), said
-    assert "no nodes" in said
+    assert (code, time.monotonic() - began < 25) == (0, True), output
+    assert "no nodes" in output
     with Store.open(prepared_url).read() as connection:
         service = services.get(connection, "localhost")
     assert service.last_error == "it did not answer within 4 s"
@@ -65,12 +65,12 @@ def test_a_name_that_is_no_host_is_not_recorded_as_one_that_is_down(prepared_url
         "host": "kmv1",
         "store_url": prepared_url,
     }
-    code, said = play(
+    code, output = play(
         tmp_path,
         [{"drover.compute.compute_node": read}],
         vars={"ansible_python_interpreter": sys.executable},
     )
-    assert code != 0 and "/nowhere/libvirt-sock" in said
+    assert code != 0 and "/nowhere/libvirt-sock" in output
     with Store.open(prepared_url).read() as connection:
         with pytest.raises(DroverError, match="which is empty"):
             services.get(connection, "kmv1")

@@ -75,14 +75,14 @@ def test_f17_rolling_under_a_hostile_configuration(fleet):
         "name": "Take longer than the limit of the configuration",
         "ansible.builtin.command": "sleep 5",
     }
-    code, said = fleet.roll(
+    code, output = fleet.roll(
         drover_rolling_hooks={
             "before_drain": fleet.hook("before_drain"),
             "after_drain": fleet.hook("after_drain", slow, fail),
         },
         drover_rolling_batch_size=2,
     )
-    assert code == 2 and "Traceback" not in said and "HostVarsVars" not in said, said
+    assert code == 2 and "Traceback" not in output and "HostVarsVars" not in output, output
     # A failure of one host of the batch does not affect the other; the next batch is not begun.
     assert fleet.stages() == {
         "kvm1": ("back", None),
@@ -94,7 +94,7 @@ def test_f17_rolling_under_a_hostile_configuration(fleet):
     assert sorted(begun[:2]) == ["before_drain kvm1", "before_drain kvm2"] and sorted(
         begun[2:]
     ) == ["after_drain kvm1", "after_drain kvm2"]
-    code, said = fleet.roll(drover_rolling_hooks={"after_drain": fleet.hook("after_drain")})
+    code, output = fleet.roll(drover_rolling_hooks={"after_drain": fleet.hook("after_drain")})
     assert code == 0 and fleet.stages() == {} and fleet.states() == dict.fromkeys(HOSTS, False), (
-        said
+        output
     )

@@ -115,14 +115,14 @@ def of_one_run(tmp_path_factory):
             "name": f"drover.compute.{name}",
             "tasks_from": entry or ("begin" if name == "evacuate" else "main"),
         }
-        said = {
+        copy_task = {
             "content": "{{ ansible_failed_result.msg | default(ansible_failed_result) | string }}",
             "dest": f"{folder}/{number}",
         }
         tasks.append(
             {
                 "block": [{"ansible.builtin.include_role": include, "vars": variables}],
-                "rescue": [{"ansible.builtin.copy": said}],
+                "rescue": [{"ansible.builtin.copy": copy_task}],
             }
         )
     code, text = play(

@@ -27,15 +27,15 @@ def url(prepared_url):
 
 def place(url, name, image, at, policy):
     """Decide and claim as the role place does; then discovery sees the domain."""
-    wanted = [
+    definitions = [
         {"name": name, "memory_mb": 64, "image": image, "requested_destination": {"host": at}}
     ]
-    (found,) = run("_definitions", instances=wanted, store_url=url)["instances"]
-    (selection,) = run("_schedule", requests=[found["request"]], policy=policy, store_url=url)[
+    (instance,) = run("_definitions", instances=definitions, store_url=url)["instances"]
+    (selection,) = run("_schedule", requests=[instance["request"]], policy=policy, store_url=url)[
         "selections"
     ]
     run("allocation", selections=[selection], of_definitions=True, store_url=url)
-    fleets.discover(url, host(at, domain(name, uuid=found["uuid"]), **HOSTS[at]))
+    fleets.discover(url, host(at, domain(name, uuid=instance["uuid"]), **HOSTS[at]))
 
 
 def drained(url, at, policy):

@@ -114,10 +114,10 @@ def targets(there, host="kvm1", name="web"):
 def test_a_disk_is_attached_and_counted_and_the_next_discovery_says_the_same(url, there, tmp_path):
     path = str(tmp_path / "data.qcow2")
     before = fleets.snapshot(url)
-    told = disk(url, path=path, size="2GiB", check=True, diff=True)
+    dry_run = disk(url, path=path, size="2GiB", check=True, diff=True)
     assert (
-        told["changed"]
-        and told["created_disks"] == [path]
+        dry_run["changed"]
+        and dry_run["created_disks"] == [path]
         and fleets.snapshot(url) == before
         and not os.path.exists(path)
     )
@@ -129,7 +129,9 @@ def test_a_disk_is_attached_and_counted_and_the_next_discovery_says_the_same(url
         and done["uuid"] == uuid_of("web")
         and is_plain(done)
     )
-    assert done["diff"] == told["diff"] and f"vdb: {path} (virtio, qcow2)" in done["diff"]["after"]
+    assert (
+        done["diff"] == dry_run["diff"] and f"vdb: {path} (virtio, qcow2)" in done["diff"]["after"]
+    )
     assert gib(url) == (3, 3) and path in files(url) and row(url).order_uuid is None
     recorded = fleets.snapshot(url)
     assert not disk(url, path=path, size="2GiB")["changed"] and fleets.snapshot(url) == recorded
@@ -166,12 +168,12 @@ def test_a_disk_of_an_instance_of_another_host_is_refused(url, there, tmp_path):
     link = str(tmp_path / "link.qcow2")
     os.symlink(path, link)
     # The store knows the disk by its path; the host knows it by all its names.
-    for each, user, verb_end in (
+    for used_path, user, verb_end in (
         (path, "is a file that db on kvm2", ""),
         (link, "the domain db", " it"),
     ):
-        assert f"{user} uses{verb_end}" in refused(url, path=each)
-        assert f"{user} writes to{verb_end}" in refused(url, path=each, readonly=True)
+        assert f"{user} uses{verb_end}" in refused(url, path=used_path)
+        assert f"{user} writes to{verb_end}" in refused(url, path=used_path, readonly=True)
     # kvm1 does not see the domain of kvm2, but it sees that its image is backed by the file of that
     # domain.
     subprocess.run(
@@ -214,21 +216,21 @@ def test_a_file_that_an_instance_of_another_host_uses_otherwise_is_refused(url, 
 
 def test_of_two_runs_at_once_one_gets_the_disk(url, there, tmp_path):
     """The second request comes when the first has its order and the hypervisor has not."""
-    path, said = image(tmp_path / "data.qcow2"), []
+    path, messages = image(tmp_path / "data.qcow2"), []
 
     def other(host, module, arguments):
-        if host == "kvm1" and arguments.get("order") and not said:
-            said.append(None)
+        if host == "kvm1" and arguments.get("order") and not messages:
+            messages.append(None)
             with pytest.raises(AnsibleActionFail) as caught:
                 disk(url, name="db", path=path)
-            said.append(str(caught.value))
+            messages.append(str(caught.value))
             # A discovery keeps the claim too.
             discover(url)
             assert gib(url) == (3, 3) and path in files(url)
 
     there.before.append(other)
     assert disk(url, path=path)["changed"]
-    assert "is a file that web on kvm1 uses" in said[1] and targets(there, "kvm2", "db")[1] == 1
+    assert "is a file that web on kvm1 uses" in messages[1] and targets(there, "kvm2", "db")[1] == 1
 
 
 def test_a_disk_for_which_there_is_no_room_is_refused(url, there, tmp_path):

@@ -69,7 +69,7 @@ def test_a_resize_moves_starts_and_confirms_one_after_the_other(fleet_url, there
 
 
 def test_what_did_not_move_is_taken_back_and_stops_no_other(fleet_url, there):
-    held = fleets.holdings(fleet_url)
+    holdings = fleets.holdings(fleet_url)
 
     def stuck(source, destination, guest):
         if guest.name() == "web":
@@ -77,17 +77,17 @@ def test_what_did_not_move_is_taken_back_and_stops_no_other(fleet_url, there):
         there.moved(source, destination, guest)
 
     there.migrate = stuck
-    said = refused(
+    message = refused(
         "instance_resize", fleet_url, "web", "db", flavor="big", host="kvm2", ending="confirm"
     )
     assert (
-        "Instance web did not move from kvm1 to kvm2" in said
-        and "unable to connect to server at kvm2" in said
+        "Instance web did not move from kvm1 to kvm2" in message
+        and "unable to connect to server at kvm2" in message
     )
-    assert "It is on kvm1 with its old size, as before." in said
+    assert "It is on kvm1 with its old size, as before." in message
     assert at(there, "kvm1")["vcpus"] == 1 and at(there, "kvm1")["state"] == "running"
     assert fleets.holdings(fleet_url) == {
-        uuid_of("web"): held[uuid_of("web")],
+        uuid_of("web"): holdings[uuid_of("web")],
         uuid_of("db"): {"kvm2": BIG},
     }
 
@@ -177,15 +177,15 @@ def test_instances_of_several_hosts_are_stopped_in_one_task(fleet_url, there):
     )
     there.hosts["kvm2"].reached = False
     # A dry run has begun nothing, so there is no result to look for.
-    said = refused("instance", fleet_url, "web", "db", state="stopped", check=True)
+    message = refused("instance", fleet_url, "web", "db", state="stopped", check=True)
     assert (
-        said.endswith("Its instances were not checked, and nothing was changed.")
-        and "What became of" not in said
+        message.endswith("Its instances were not checked, and nothing was changed.")
+        and "What became of" not in message
     )
     assert states(fleet_url)["web"] == "running"
-    said = refused("instance", fleet_url, "web", "db", state="stopped")
-    assert "What became of its instances is not known" in said
-    assert "kvm2" in said and states(fleet_url)["web"] == "shutoff"
+    message = refused("instance", fleet_url, "web", "db", state="stopped")
+    assert "What became of its instances is not known" in message
+    assert "kvm2" in message and states(fleet_url)["web"] == "shutoff"
     there.hosts["kvm2"].reached = True
     done = run("instance", store_url=fleet_url, instances=["web", "db"], state="running")
     assert there.where() == {"web": [("kvm1", "running")], "db": [("kvm2", "running")]}
@@ -199,12 +199,12 @@ def test_instances_of_several_hosts_are_stopped_in_one_task(fleet_url, there):
 
 
 def test_one_instance_is_brought_to_a_state_by_its_name_or_its_uuid(fleet_url, there):
-    given = {"store_url": fleet_url, "name": "web", "state": "stopped"}
+    arguments = {"store_url": fleet_url, "name": "web", "state": "stopped"}
     assert (
-        run("instance", **given, check=True)["changed"] is True
+        run("instance", **arguments, check=True)["changed"] is True
         and states(fleet_url)["web"] == "running"
     )
-    assert [run("instance", **given)["changed"] for dummy in range(2)] == [True, False]
+    assert [run("instance", **arguments)["changed"] for dummy in range(2)] == [True, False]
     assert states(fleet_url) == {"web": "shutoff", "db": "running"}
     assert (
         run("instance", store_url=fleet_url, uuid=uuid_of("web"))["changed"] is True
@@ -238,10 +238,10 @@ def test_an_undrain_starts_what_it_can(fleet_url, there, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(libvirt.virDomain, "createWithFlags", start)
-        said = failure("undrain", None, store_url=fleet_url, host="kvm1")
+        message = failure("undrain", None, store_url=fleet_url, host="kvm1")
     assert (
-        "kvm1 is back, but what its drain shut down does not all run again" in said
-        and "No such file" in said
+        "kvm1 is back, but what its drain shut down does not all run again" in message
+        and "No such file" in message
     )
     assert there.hosts["kvm1"].states() == {"web": "running", "db": "shutoff"}
     with Store.open(fleet_url).read() as connection:
@@ -257,10 +257,10 @@ def test_a_host_that_is_not_brought_back_keeps_no_other_from_it(fleet_url, there
     other = types.SimpleNamespace(holder="b", process="b", lives=lambda process: None)
     with Store.open(fleet_url).write() as connection:
         leases.take(connection, "kvm1", other, "drain")
-    said = failure("undrain", None, store_url=fleet_url, host=["kvm2", "kvm1"])
+    message = failure("undrain", None, store_url=fleet_url, host=["kvm2", "kvm1"])
     assert (
-        "kvm1 is being worked on by b (drain)" in said
-        and "kvm2 is as it was before its drain or evacuation: enabled." in said
+        "kvm1 is being worked on by b (drain)" in message
+        and "kvm2 is as it was before its drain or evacuation: enabled." in message
     )
     with Store.open(fleet_url).write() as connection:
         assert [services.get(connection, name).disabled for name in ("kvm1", "kvm2")] == [

@@ -50,13 +50,13 @@ def test_a_limit_without_localhost_is_refused(path, tmp_path):
         "drover_host=kvm1",
     )
     status, output = ansible(tmp_path, "playbook", *words)
-    said = " ".join(output.split())
+    text = " ".join(output.split())
     assert status != 0 and "TASK" not in output, output
     if path.stem in OF_ALL_HOSTS:
         assert (
             "Nothing was done: --limit kvm1 leaves out kvm2, and this playbook needs every hypervisor."
-            in said
-            and "without --limit" in said
+            in text
+            and "without --limit" in text
         )
     else:
         # The playbook that takes a limit (AWX, row 6).
@@ -67,7 +67,7 @@ def test_a_limit_without_localhost_is_refused(path, tmp_path):
         )
         assert (
             f"Nothing was done: --limit kvm1 leaves out localhost, where this playbook works. {advice}"
-            in said
+            in text
         )
 
 

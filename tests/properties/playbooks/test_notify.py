@@ -48,7 +48,7 @@ def run(tmp_path):
 
     def ran(playbook, *words, tasks=WRITE):
         (tmp_path / "notify.yml").write_text(tasks.replace("FOLDER", str(tmp_path)))
-        given = (
+        arguments = (
             "-e",
             f"drover_store_url={url}",
             "-e",
@@ -56,38 +56,40 @@ def run(tmp_path):
             "-i",
             "hosts.yml",
         )
-        code, said = ansible(tmp_path, "playbook", *given, f"drover.compute.{playbook}", *words)
-        assert "duplicate mapping key" not in said, said
+        code, output = ansible(
+            tmp_path, "playbook", *arguments, f"drover.compute.{playbook}", *words
+        )
+        assert "duplicate mapping key" not in output, output
         kept = tmp_path / "notices"
         notices = (
             [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
         )
         kept.unlink(missing_ok=True)
-        return code, said, notices
+        return code, output, notices
 
     return ran
 
 
 def test_a_drain_that_fails(run):
-    code, said, notices = run("drain", "-e", "drover_host=kvm1")
+    code, output, notices = run("drain", "-e", "drover_host=kvm1")
     assert code != 0 and [(each["run"], each["stage"], each["host"]) for each in notices] == [
         ("drain", "began", "kvm1"),
         ("drain", "failed", "kvm1"),
-    ], said
+    ], output
     assert "kvm1" in notices[1]["message"] and notices[1]["time"].endswith("Z")
     assert run("drain", "-e", "drover_host=kvm1", "--check")[2] == []
 
 
 def test_a_notice_that_fails_hides_nothing(run):
     """The run fails for its own reason, or succeeds as it would without the task file."""
-    code, said, _notices = run("drain", "-e", "drover_host=kvm1", tasks=FAIL)
+    code, output, _notices = run("drain", "-e", "drover_host=kvm1", tasks=FAIL)
     assert (
         code != 0
-        and "No notice was given that the drain began: the mail server is down" in said
-        and "failed=1" in said
-    ), said
-    code, said, _notices = run("audit", tasks=FAIL)
-    assert code == 0, said
+        and "No notice was given that the drain began: the mail server is down" in output
+        and "failed=1" in output
+    ), output
+    code, output, _notices = run("audit", tasks=FAIL)
+    assert code == 0, output
 
 
 @pytest.mark.parametrize(
@@ -114,25 +116,27 @@ def test_a_notice_that_fails_hides_nothing(run):
 )
 def test_a_file_that_cannot_be_run_stops_nothing(run, tasks, why):
     """Ansible itself would end the run for most of these, and report success for some."""
-    code, said, _notices = run("drain", "-e", "drover_host=kvm1", tasks=tasks)
-    assert code != 0 and "cannot be reached" in said, said
+    code, output, _notices = run("drain", "-e", "drover_host=kvm1", tasks=tasks)
+    assert code != 0 and "cannot be reached" in output, output
     sentences = [
-        line for line in said.splitlines() if line.startswith("No notice was given that the drain ")
+        line
+        for line in output.splitlines()
+        if line.startswith("No notice was given that the drain ")
     ]
-    assert len(sentences) == 2 and all(why in line for line in sentences), said
+    assert len(sentences) == 2 and all(why in line for line in sentences), output
     assert not any("THE-TOKEN" in line for line in sentences)
 
 
 @pytest.mark.parametrize("path", ["missing.yml", ".", ["notify.yml"], 5])
 def test_a_path_that_is_none_stops_nothing(run, path):
-    code, said, _notices = run(
+    code, output, _notices = run(
         "drain", "-e", "drover_host=kvm1", "-e", json.dumps({"drover_notify": path})
     )
     assert (
         code != 0
-        and "cannot be reached" in said
-        and said.count("No notice was given that the drain ") == 2
-    ), said
+        and "cannot be reached" in output
+        and output.count("No notice was given that the drain ") == 2
+    ), output
 
 
 def test_a_host_of_the_file_that_cannot_be_reached_stops_nothing(run):
@@ -185,19 +189,19 @@ def test_an_evacuation_whose_fence_fails_says_why_in_the_notice(run, tmp_path, d
     )
     with Store.open(f"sqlite:///{tmp_path / 'store.db'}").write() as connection:
         services.record_unreachable(connection, "kvm1", "no route to host", time.time())
-    code, said, notices = run(
+    code, output, notices = run(
         "evacuate", "-e", "drover_host=kvm1", "-e", f"drover_evacuate_force={RULES}"
     )
-    assert code != 0 and [each["stage"] for each in notices] == ["began", "needs a person"], said
-    message, (why, _refuse, end) = (
+    assert code != 0 and [each["stage"] for each in notices] == ["began", "needs a person"], output
+    message, (earlier_output, _refuse, end) = (
         notices[1]["message"],
-        said.partition("TASK [drover.compute.evacuate : Refuse]"),
+        output.partition("TASK [drover.compute.evacuate : Refuse]"),
     )
     reasons = ["kvm1 is not fenced, and nothing of it may be started elsewhere."] if driver else []
     reasons += ["drover_storage_fence of kvm1 is nothing, and that is neither"] if storage else []
     assert message.startswith(f"The evacuation of kvm1 restarted nothing. {reasons[0]}"), message
     for reason in reasons:
-        assert message.count(reason) == 1 and reason in why and reason not in end, said
+        assert message.count(reason) == 1 and reason in earlier_output and reason not in end, output
 
 
 def test_an_audit_without_problems_gives_none(run):

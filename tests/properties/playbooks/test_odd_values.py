@@ -41,15 +41,15 @@ def test_walk_f15_an_odd_value_is_a_sentence(prepared_url, module, given, senten
 
 def test_walk_f15_an_odd_value_of_a_lookup_is_a_sentence(prepared_url):
     loader = DataLoader()
-    found = LookupModule(loader=loader, templar=Templar(loader=loader))
+    lookup = LookupModule(loader=loader, templar=Templar(loader=loader))
     with pytest.raises(AnsibleError, match="has the character"):
-        found.run([{"name": "\ud800", "vcpus": 1, "memory_mb": 64}], {}, store_url=prepared_url)
+        lookup.run([{"name": "\ud800", "vcpus": 1, "memory_mb": 64}], {}, store_url=prepared_url)
     for number, words in (
         (float("inf"), "must be a number, not inf"),
         (2**63, f"must be a number of at most {MOST}, not {2**63}"),
     ):
         with pytest.raises(AnsibleError, match=f"service_down_time {words}"):
-            found.run(
+            lookup.run(
                 [{"name": "web", "vcpus": 1, "memory_mb": 64}],
                 {},
                 store_url=prepared_url,

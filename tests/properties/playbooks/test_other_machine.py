@@ -84,12 +84,12 @@ BOARD = "03000200-0400-0500-0006-000700080009"
 @pytest.fixture
 def boards(swapped, monkeypatch):
     """Give kvm1 and kvm2 boards of a series in which each has the same uuid."""
-    here = hypervisors.machine.here
+    machine_here = hypervisors.machine.here
     identity = {"host_uuid": BOARD, "system_uuid": BOARD, "firmware_uuid": BOARD}
     for name in ("kvm1", "kvm2"):
         fleets.identify(swapped, name, machine_id=uuid_of(name).replace("-", ""), **identity)
     monkeypatch.setattr(
-        hypervisors.machine, "here", lambda: {**here(), "uuids": [BOARD], "firmware": BOARD}
+        hypervisors.machine, "here", lambda: {**machine_here(), "uuids": [BOARD], "firmware": BOARD}
     )
     return swapped
 
@@ -155,12 +155,12 @@ def test_b2_tasks_of_roles_compare_the_machine_too(swapped, there, module, argum
     """The result is not "unreachable": the role power waits for a silent host, and a decision to
     fence would count that as silence."""
     variables = {"inventory_hostname": "kvm1", "drover_store_url": swapped, **GROUPS}
-    found = run("_on_host", variables, module=module, arguments=arguments)
+    answer = run("_on_host", variables, module=module, arguments=arguments)
     assert (
-        found["failed"]
-        and found["not_this_host"]
-        and not found.get("unreachable")
-        and "not kvm1" in found["msg"]
+        answer["failed"]
+        and answer["not_this_host"]
+        and not answer.get("unreachable")
+        and "not kvm1" in answer["msg"]
     )
     there.addresses = {}
     assert not run("_on_host", variables, module=module, arguments=arguments).get("failed")

@@ -45,7 +45,7 @@ def run(tmp_path):
     (tmp_path / "hosts.json").write_text(json.dumps(inventory))
 
     def ran(name, *options, action="hard_off", force=True):
-        given = json.dumps(
+        variables = json.dumps(
             {
                 "drover_store_url": url,
                 "drover_host": name,
@@ -53,23 +53,30 @@ def run(tmp_path):
                 "drover_power_force": force,
             }
         )
-        code, said = ansible(
-            tmp_path, "playbook", "-i", "hosts.json", "-e", given, "drover.compute.power", *options
+        code, output = ansible(
+            tmp_path,
+            "playbook",
+            "-i",
+            "hosts.json",
+            "-e",
+            variables,
+            "drover.compute.power",
+            *options,
         )
         with Store.open(url).read() as connection:
-            return code, said, power.last(connection, name)
+            return code, output, power.last(connection, name)
 
     return ran
 
 
 @pytest.mark.parametrize("options", [[], ["--check"]], ids=["real", "check"])
 def test_issue_44_power_refuses_the_host_of_the_controller(run, options):
-    code, said, event = run("kvm1", *options)
+    code, output, event = run("kvm1", *options)
     assert (
         code == 2
         and "kvm1: hard_off is refused and nothing was changed, because it is the controller and its store"
-        in said
-    ), said
+        in output
+    ), output
     assert event is None
 
 
@@ -82,15 +89,15 @@ def test_issue_44_the_power_of_another_host_is_not_refused(run):
 @pytest.mark.parametrize("action", ["reboot", "cycle"])
 def test_b1_power_boots_no_host_that_starts_a_guest_of_another_one(run, options, action):
     """web runs on kvm1, and kvm2 has an old definition of it with autostart."""
-    code, said, event = run("kvm2", *options, action=action, force="not_empty,not_disabled")
-    said = " ".join(said.split())
+    code, output, event = run("kvm2", *options, action=action, force="not_empty,not_disabled")
+    output = " ".join(output.split())
     assert (
         code == 2
         and f"kvm2: {action} is refused and nothing was changed, because its libvirt starts web"
-        in said
-    ), said
-    assert "web is on kvm1 (running) too" in said and event is None
-    code, said, _event = run(
+        in output
+    ), output
+    assert "web is on kvm1 (running) too" in output and event is None
+    code, output, _event = run(
         "kvm2", "--check", action=action, force="not_empty,not_disabled,autostart"
     )
-    assert code == 0 and f"{action} would be done by libvirt" in said, said
+    assert code == 0 and f"{action} would be done by libvirt" in output, output

@@ -75,18 +75,18 @@ def test_a_host_that_does_not_answer_is_named_and_holds_nothing_back(fleet_url, 
 
 def network(host, name):
     """Define a network in the libvirt of a host, and start it."""
-    found = host.connection.networkDefineXML(
+    new_network = host.connection.networkDefineXML(
         f"<network><name>{name}</name><ip address='192.0.2.1' netmask='255.255.255.0'/></network>"
     )
-    found.create()
-    return found
+    new_network.create()
+    return new_network
 
 
 def test_walk_f11_a_network_that_no_host_has(fleet_url, there):
     """The dry run succeeded, and each host failed with a message of libvirt."""
     needs = {"requests": [NEW], "networks": [[{"network": "lan"}]], "store_url": fleet_url}
-    said = failure("_schedule", None, **needs)
-    assert said == (
+    message = failure("_schedule", None, **needs)
+    assert message == (
         "Instance new cannot be built on any host: kvm1: the network lan does not exist on that host: define it there. The same for kvm2, kvm3. Or correct "
         "networks of its definition. Nothing was placed."
     )
@@ -95,24 +95,25 @@ def test_walk_f11_a_network_that_no_host_has(fleet_url, there):
     assert selection["host"] == "kvm2" and selection["alternates"] == []
     # The second of two instances is on another host.
     network(there.hosts["kvm3"], "dmz")
-    said = failure(
+    message = failure(
         "_schedule", None, **{**needs, "networks": [[{"network": "lan"}, {"network": "dmz"}]]}
     )
     assert (
-        "the network lan does not exist on" in said and "the network dmz does not exist on" in said
+        "the network lan does not exist on" in message
+        and "the network dmz does not exist on" in message
     )
 
 
 def test_walk_f11_a_network_that_does_not_run(fleet_url, there):
     network(there.hosts["kvm2"], "lan").destroy()
-    said = failure(
+    message = failure(
         "_schedule",
         None,
         store_url=fleet_url,
         requests=[{**NEW, "force_hosts": ["kvm2"]}],
         networks=[[{"network": "lan"}]],
     )
-    assert "the network lan is not active on" in said and "virsh net-start lan" in said
+    assert "the network lan is not active on" in message and "virsh net-start lan" in message
 
 
 def test_what_plugs_into_nothing_is_on_any_host(fleet_url, there):
@@ -143,13 +144,13 @@ def test_walk_f11_kvm_where_hosts_have_none(fleet_url, there, guest):
     (selection,) = run("_schedule", None, **needs)["selections"]
     assert selection["host"] == "kvm2" and selection["alternates"] == []
     kinds(fleet_url, kvm2=["qemu"])
-    said = failure("_schedule", None, **needs)
+    message = failure("_schedule", None, **needs)
     assert (
-        said.startswith("Instance new cannot be built on any host: kvm1: ")
-        and "that host offers only qemu" in said
-        and "kvm2, kvm3" in said
+        message.startswith("Instance new cannot be built on any host: kvm1: ")
+        and "that host offers only qemu" in message
+        and "kvm2, kvm3" in message
     )
-    assert said.endswith("Nothing was placed.")
+    assert message.endswith("Nothing was placed.")
     # A host's default type is built there.
     assert run("_schedule", None, store_url=fleet_url, requests=[NEW], guests=[{}])["selections"]
 
@@ -157,11 +158,12 @@ def test_walk_f11_kvm_where_hosts_have_none(fleet_url, there, guest):
 def test_walk_f11_more_vcpus_than_a_guest_can_have(fleet_url, there):
     """libvirt refuses more than 255 without an IOMMU of extended interrupt mode, at the definition of the domain."""
     kinds(fleet_url, kvm1=["kvm"], kvm2=["kvm"], kvm3=["kvm"])
-    said = failure(
+    message = failure(
         "_schedule", None, store_url=fleet_url, requests=[{**NEW, "vcpus": 256}], guests=[{}]
     )
     assert (
-        "a guest of x86_64 has at most 255 vCPUs, and it has 256" in said and "kvm2, kvm3" in said
+        "a guest of x86_64 has at most 255 vCPUs, and it has 256" in message
+        and "kvm2, kvm3" in message
     )
 
 

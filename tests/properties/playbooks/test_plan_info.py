@@ -41,10 +41,12 @@ def plan(kind, variables=None, **options):
 @pytest.fixture
 def movable_url(fleet_url):
     """Return the URL of the fleet without the instance that cannot move."""
-    found = [domain("web1", memory_mb=256), domain("idle", "paused"), domain("off", "shutoff")]
+    domains = [domain("web1", memory_mb=256), domain("idle", "paused"), domain("off", "shutoff")]
     with Store.open(fleet_url).write() as connection:
         record.record(
-            connection, {"kvm1": report("kvm1", 1024, *found, availability_zone="az1")}, time.time()
+            connection,
+            {"kvm1": report("kvm1", 1024, *domains, availability_zone="az1")},
+            time.time(),
         )
         connection.execute(sa.delete(tables.instances).where(tables.instances.c.name == "kept"))
     return fleet_url
@@ -110,13 +112,13 @@ def test_drain_says_what_is_copied(fleet_url):
         for name, path in paths.items()
     }
     disks["off"][0]["shared_id"] = "nfs:filer:/vms/off.qcow2"
-    found = [
+    domains = [
         domain("web1", memory_mb=256, disks=disks["web1"]),
         domain("idle", "paused", disks=disks["idle"]),
     ]
-    found.append(domain("off", "shutoff", disks=disks["off"]))
+    domains.append(domain("off", "shutoff", disks=disks["off"]))
     with Store.open(fleet_url).write() as connection:
-        record.record(connection, {"kvm1": report("kvm1", 1024, *found)}, time.time())
+        record.record(connection, {"kvm1": report("kvm1", 1024, *domains)}, time.time())
     answer = plan("drain", host="kvm1", store_url=fleet_url)
     copies = {
         move["name"]: (move["copies_mib"], move["copies_disk_mib"]) for move in answer["moves"]
@@ -225,10 +227,10 @@ def test_drain_makes_room_with_extra_moves(store_url):
     assert "extra_moves must be 0 or more" in failure(
         "plan_drain_info", host="kvm1", store_url=store_url, extra_moves=-1
     )
-    said = failure(
+    message = failure(
         "plan_drain_info", host="kvm1", store_url=store_url, max_migrations_per_destination=0
     )
-    assert "max_migrations_per_destination must be at least 1" in said
+    assert "max_migrations_per_destination must be at least 1" in message
 
 
 def test_rolling(movable_url):

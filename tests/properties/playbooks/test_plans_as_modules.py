@@ -101,14 +101,16 @@ def test_there_is_something_in_these_plans(url):
 def test_selections_are_those_of_the_lookup(url):
     uuids = [uuid_of("a"), uuid_of("b")]
     requests = [{**SMALL, "num_instances": 2, "uuids": uuids}]
-    found = run("schedule_info", store_url=url, requests=requests)
-    assert found["selections"] == looked_up("schedule", url, requests) and found["changed"] is False
-    assert found["lines"][0].split() == ["INSTANCE", "HOST", "ELSE"]
-    assert [line.split()[:2] for line in found["lines"][1:3]] == [
-        [each["name"], each["host"]] for each in found["selections"]
+    answer = run("schedule_info", store_url=url, requests=requests)
+    assert (
+        answer["selections"] == looked_up("schedule", url, requests) and answer["changed"] is False
+    )
+    assert answer["lines"][0].split() == ["INSTANCE", "HOST", "ELSE"]
+    assert [line.split()[:2] for line in answer["lines"][1:3]] == [
+        [each["name"], each["host"]] for each in answer["selections"]
     ]
-    assert all(each["resources"]["MEMORY_MB"] == 1024 for each in found["selections"])
-    assert found["selections"][0]["explanation"]["filters"]
+    assert all(each["resources"]["MEMORY_MB"] == 1024 for each in answer["selections"])
+    assert answer["selections"][0]["explanation"]["filters"]
     short = run("schedule_info", store_url=url, requests=requests, explain=False)
     assert short["selections"][0]["explanation"]["filters"] == []
 
@@ -126,16 +128,16 @@ def test_counts_are_those_of_the_lookup(url):
 
 
 def test_all_flavors_are_counted_the_smallest_first(url):
-    found = run("capacity_info", store_url=url)
-    assert [(each["name"], each["total"]) for each in found["capacity"]] == [
+    answer = run("capacity_info", store_url=url)
+    assert [(each["name"], each["total"]) for each in answer["capacity"]] == [
         ("small", 8),
         ("huge", 0),
     ]
-    assert found["lines"][0].startswith(
+    assert answer["lines"][0].startswith(
         "SIZE   MORE FIT  RUNS OUT FIRST  IF THE WORST HOST IS LOST"
     )
-    assert found["lines"][1].split()[:3] == ["small", "8", "vCPUs"]
-    assert len(found["lines"]) == 3
+    assert answer["lines"][1].split()[:3] == ["small", "8", "vCPUs"]
+    assert len(answer["lines"]) == 3
 
 
 def test_one_flavor_is_shown_on_each_host(url):
@@ -146,13 +148,13 @@ def test_one_flavor_is_shown_on_each_host(url):
 
 def test_a_host_that_is_rejected_is_shown_with_the_filter_and_its_reason(url):
     run("host", store_url=url, name="kvm2", state="disabled", reason="new fan")
-    found = run("capacity_info", store_url=url, requests=["small"])
-    assert found["lines"][5].split(maxsplit=2) == [
+    answer = run("capacity_info", store_url=url, requests=["small"])
+    assert answer["lines"][5].split(maxsplit=2) == [
         "kvm2",
         "0",
         "rejected by ComputeFilter: disabled, 'new fan'",
     ]
-    rejected = [(each["rejected_by"], each["reason"]) for each in found["capacity"][0]["hosts"]]
+    rejected = [(each["rejected_by"], each["reason"]) for each in answer["capacity"][0]["hosts"]]
     assert sorted(rejected, key=str) == [
         ("ComputeFilter", "disabled, 'new fan'"),
         (None, None),
@@ -173,12 +175,12 @@ def test_a_host_that_is_rejected_is_shown_with_the_filter_and_its_reason(url):
 
 @pytest.mark.parametrize("query", [{"resources": {"VCPU": 1}}, "resources=VCPU:1"])
 def test_candidates_are_those_of_the_lookup(url, query):
-    found = run("allocation_candidates_info", store_url=url, query=query)
+    answer = run("allocation_candidates_info", store_url=url, query=query)
     (wanted,) = looked_up("allocation_candidates", url, query)
-    assert {key: found[key] for key in wanted} == wanted and len(
-        found["allocation_requests"]
+    assert {key: answer[key] for key in wanted} == wanted and len(
+        answer["allocation_requests"]
     ) == 3 - 1
-    assert found["changed"] is False
+    assert answer["changed"] is False
 
 
 @pytest.mark.parametrize(

@@ -87,19 +87,19 @@ def test_an_unknown_host_is_refused_as_for_hosts(url, wanted, sentence):
 
 @pytest.mark.long
 def test_the_playbook_refuses_an_unknown_host(url, tmp_path):
-    code, said = playbook("instances", url, folder=tmp_path, variables={"drover_host": "kvm9"})
+    code, output = playbook("instances", url, folder=tmp_path, variables={"drover_host": "kvm9"})
     assert (
         code == 2
-        and "Host kvm9 is not in the store." in " ".join(said.split())
-        and "No instances." not in said
-    ), said
+        and "Host kvm9 is not in the store." in " ".join(output.split())
+        and "No instances." not in output
+    ), output
 
 
 def test_a_store_without_hosts(prepared_url):
-    (said,) = run("host_info", store_url=prepared_url)["table"]
-    assert said.startswith("The store has no hosts yet.")
-    assert run("instance_info", store_url=prepared_url)["table"] == [said]
-    assert run("instance_info", selector="tier=db", store_url=prepared_url)["table"] == [said]
+    (line,) = run("host_info", store_url=prepared_url)["table"]
+    assert line.startswith("The store has no hosts yet.")
+    assert run("instance_info", store_url=prepared_url)["table"] == [line]
+    assert run("instance_info", selector="tier=db", store_url=prepared_url)["table"] == [line]
 
 
 def test_a_host_without_instances(url):
@@ -114,10 +114,10 @@ def test_a_state_that_does_not_exist_is_refused(url):
 
 
 def test_addresses(url):
-    found = {
+    by_name = {
         each["name"]: each["addresses"] for each in run("instance_info", store_url=url)["instances"]
     }
-    assert found == {"web": ADDRESSES, "off": [], "db": []}
+    assert by_name == {"web": ADDRESSES, "off": [], "db": []}
     assert run("instance_info", host="kvm1", store_url=url)["table"][2].endswith(
         "192.0.2.7, 2001:db8::7"
     )
@@ -126,13 +126,13 @@ def test_addresses(url):
 def test_where_an_instance_is(url):
     moved(url, "web", *[("kvm1", "kvm2"), ("kvm2", "kvm1")] * 3)
     variables = {"hostvars": {"kvm1": {"ansible_user": "root", "ansible_host": "198.51.100.1"}}}
-    found = run("instance_info", variables, instances=["web"], store_url=url)
-    (instance,) = found["instances"]
+    answer = run("instance_info", variables, instances=["web"], store_url=url)
+    (instance,) = answer["instances"]
     # The newest five events.
     assert [each["created_at"] for each in instance["migrations"]] == [
         NOW + number for number in (5, 4, 3, 2, 1)
     ]
-    text = "\n".join(found["lines"])
+    text = "\n".join(answer["lines"])
     assert text.startswith(f"web ({uuid_of('web')})\n")
     assert re.search(r"^  state +running on kvm1 \(seen ", text, re.MULTILINE), text
     assert re.search(r"^  addresses +192\.0\.2\.7, 2001:db8::7$", text, re.MULTILINE), text
@@ -173,7 +173,7 @@ def test_console(name, variables, command):
 
 
 def test_times_have_a_text_beside_them():
-    given = {
+    row = {
         "created_at": 0,
         "ended_at": None,
         "hosts": [{"last_seen_up": 1795337314.238, "name": "kvm1"}],
@@ -181,7 +181,7 @@ def test_times_have_a_text_beside_them():
         "at": 2,
         "is_at": True,
     }
-    assert with_iso(given) == {
+    assert with_iso(row) == {
         "created_at": 0,
         "created_at_iso": "1970-01-01T00:00:00Z",
         "ended_at": None,
@@ -210,7 +210,7 @@ def test_times_of_modules(url):
 
 @pytest.mark.long
 def test_the_playbooks(url, tmp_path):
-    code, said = playbook(
+    code, output = playbook(
         "instances",
         url,
         folder=tmp_path,
@@ -218,15 +218,15 @@ def test_the_playbooks(url, tmp_path):
     )
     assert (
         code == 0
-        and re.search(r"^web +running +kvm1 ", said, re.MULTILINE)
-        and "\noff " not in said
-    ), said
-    code, said = playbook(
+        and re.search(r"^web +running +kvm1 ", output, re.MULTILINE)
+        and "\noff " not in output
+    ), output
+    code, output = playbook(
         "instance_show", url, folder=tmp_path, variables={"drover_instance": "db"}
     )
-    assert code == 0 and re.search(r"^  state +running on kvm2 ", said, re.MULTILINE), said
-    code, said = playbook("instance_show", url, folder=tmp_path)
-    assert code != 0 and "Which instances? Set drover_instance" in " ".join(said.split()), said
+    assert code == 0 and re.search(r"^  state +running on kvm2 ", output, re.MULTILINE), output
+    code, output = playbook("instance_show", url, folder=tmp_path)
+    assert code != 0 and "Which instances? Set drover_instance" in " ".join(output.split()), output
 
 
 def state(url):
@@ -243,29 +243,29 @@ def test_a_host_is_disabled_and_enabled(url, tmp_path):
             name, url, *options, folder=tmp_path, variables={"drover_host": "kvm1", **variables}
         )
 
-    code, said = play("host_disable", "--check", drover_reason="bad fan")
+    code, output = play("host_disable", "--check", drover_reason="bad fan")
     assert (
         code == 0
-        and "changed=1" in said
-        and "kvm1 would be disabled" in said
+        and "changed=1" in output
+        and "kvm1 would be disabled" in output
         and state(url)["kvm1"] == ("enabled", None)
-    ), said
-    code, said = play("host_disable", drover_reason="bad fan")
+    ), output
+    code, output = play("host_disable", drover_reason="bad fan")
     assert (
         code == 0
-        and "kvm1 is disabled (bad fan): it gets no new" in said
+        and "kvm1 is disabled (bad fan): it gets no new" in output
         and state(url)["kvm1"] == ("disabled", "bad fan")
-    ), said
-    code, said = play("host_disable")
-    assert code == 0 and "changed=0" in said, said
-    code, said = play("host_enable")
+    ), output
+    code, output = play("host_disable")
+    assert code == 0 and "changed=0" in output, output
+    code, output = play("host_enable")
     assert (
         code == 0
-        and "kvm1 is enabled: it gets new instances." in said
+        and "kvm1 is enabled: it gets new instances." in output
         and state(url)["kvm1"] == ("enabled", None)
-    ), said
-    code, said = playbook("host_enable", url, folder=tmp_path)
-    assert code != 0 and "Which host? Name one host" in said, said
+    ), output
+    code, output = playbook("host_enable", url, folder=tmp_path)
+    assert code != 0 and "Which host? Name one host" in output, output
 
 
 @pytest.mark.long
@@ -274,12 +274,12 @@ def test_what_a_drain_did_is_not_undone(url, tmp_path):
     with Store.open(url).write() as connection:
         host_state.change(connection, "kvm1", "draining", "new kernel")
     for name in ("host_disable", "host_enable"):
-        code, said = playbook(name, url, folder=tmp_path, variables={"drover_host": "kvm1"})
-        assert code == 2 and "drover.compute.undrain" in said, said
+        code, output = playbook(name, url, folder=tmp_path, variables={"drover_host": "kvm1"})
+        assert code == 2 and "drover.compute.undrain" in output, output
     assert run("host_info", host="kvm1", store_url=url)["hosts"][0]["drained"]
     with Store.open(url).write() as connection:
         host_state.change(connection, "kvm2", "maintenance", "new kernel")
-    code, said = playbook("host_disable", url, folder=tmp_path, variables={"drover_host": "kvm2"})
+    code, output = playbook("host_disable", url, folder=tmp_path, variables={"drover_host": "kvm2"})
     assert code == 2 and "kvm2 is in maintenance, so it is disabled already" in " ".join(
-        said.split()
-    ), said
+        output.split()
+    ), output

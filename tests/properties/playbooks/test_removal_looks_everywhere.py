@@ -64,10 +64,10 @@ def path_of(there, name="web"):
 
 def delete(url, check=False, variables=None, **more):
     """Delete web; return the result."""
-    given = {"inventory_hostname": "kvm1", **(variables or {})}
+    task_vars = {"inventory_hostname": "kvm1", **(variables or {})}
     result = run(
         "instance",
-        given,
+        task_vars,
         store_url=url,
         state="absent",
         instances=["web"],
@@ -285,14 +285,14 @@ def build(url, path, variables=None, check=False):
     text = hypervisors.xml("thief", uuid_of("thief")).replace(
         "</devices>", f"{SOURCE.format(path, SOURCE_ALIAS)}</devices>"
     )
-    given = {"uuid": uuid_of("thief"), "name": "thief", "xml": text, "uri": "test:///default"}
+    arguments = {"uuid": uuid_of("thief"), "name": "thief", "xml": text, "uri": "test:///default"}
     try:
         run(
             "_instance_build",
             {"inventory_hostname": "kvm3", **(variables or {})},
             store_url=url,
             check=check,
-            **given,
+            **arguments,
         )
     except AnsibleActionFail as problem:
         return str(problem)

@@ -53,11 +53,11 @@ def of_a_fleet(prepared_url, monkeypatch):
 
 
 def decide(url, **args):
-    found = run(
+    answer = run(
         "_silent_host", **{"host": "kvm1", "store_url": url, "power": "on", "seen": SILENT, **args}
     )
-    assert found["changed"] is False and is_plain(found)
-    return found["decision"], found["rule"]
+    assert answer["changed"] is False and is_plain(answer)
+    return answer["decision"], answer["rule"]
 
 
 def test_whom_to_ask(url):
@@ -185,15 +185,15 @@ SILENT_WORDS = (
 
 def answered(address, port, words=SILENT_WORDS):
     variables = {"hostvars": {"kvm1": {"ansible_host": address, "ansible_port": port}}}
-    found = run(
+    answer = run(
         "_silent_host",
         variables,
         host="kvm1",
         state="answered",
         tried={"unreachable": True, "msg": words},
     )
-    assert found["changed"] is False and is_plain(found)
-    return found["answer"], found["reached"], found["words"]
+    assert answer["changed"] is False and is_plain(answer)
+    return answer["answer"], answer["reached"], answer["words"]
 
 
 def test_safety_14_this_controller_looks_whether_tcp_answers():
@@ -280,13 +280,13 @@ def test_safety_14_as_the_role_asks_it(tmp_path):
 
 
 def test_who_is_let_in_needs_no_tcp():
-    found = run(
+    answer = run(
         "_silent_host",
         host="nowhere.invalid",
         state="answered",
         tried={"content": "YQ==", "changed": False},
     )
-    assert (found["answer"], found["reached"]) == ("login", None)
+    assert (answer["answer"], answer["reached"]) == ("login", None)
 
 
 def test_safety_13_and_14_reach_the_decision(url):

@@ -33,13 +33,17 @@ def test_a_flavor(url):
 
 def test_a_definition(url):
     wanted = [{"name": "a", "memory_mb": "2G", "disks": [{"size_gb": "2T"}, {"size_gb": 3}]}]
-    (found,) = run("_definitions", instances=wanted, store_url=url)["instances"]
-    assert (found["memory_mb"], found["disk_gb"], [disk["size_gb"] for disk in found["disks"]]) == (
+    (instance,) = run("_definitions", instances=wanted, store_url=url)["instances"]
+    assert (
+        instance["memory_mb"],
+        instance["disk_gb"],
+        [disk["size_gb"] for disk in instance["disks"]],
+    ) == (
         2048,
         2051,
         [2048, 3],
     )
-    assert (found["request"]["memory_mb"], found["selection"]["resources"]["DISK_GB"]) == (
+    assert (instance["request"]["memory_mb"], instance["selection"]["resources"]["DISK_GB"]) == (
         2048,
         2051,
     )

@@ -112,11 +112,11 @@ def test_a_drain_leaves_a_stale_definition_where_it_is(url, there, check):
     # The call reads its host, so the store has a newer report about it.
     with pytest.raises(AnsibleActionFail) as caught:
         run("drain", store_url=url, host=["kvm1"], check=check)
-    said = str(caught.value)
+    message = str(caught.value)
     assert (
         f"it is shut off, and {UNKNOWN[: -len('. Run drover.compute.discover')]}; run drover.compute.discover with all hosts up"
-        in said
-    ), said
+        in message
+    ), message
     assert there.where() == before
     discover(url, "kvm2")
     run("drain", store_url=url, host=["kvm1"], check=check)
@@ -165,10 +165,10 @@ def test_a_disk_that_a_guest_there_may_write_to_is_not_attached(url, there, chec
         file.truncate(1 << 20)
     brought_back(url, "kvm1", "kvm3")
     attach = {"name": "web", "path": theirs, "format": "raw", "timeout": 0}
-    said = refused(url, "instance_disk", check=check, **attach)
+    message = refused(url, "instance_disk", check=check, **attach)
     assert (
-        said.startswith("Instance web: Nothing is attached: kvm2 was not read")
-        and "the files that are needed there are not known" in said
+        message.startswith("Instance web: Nothing is attached: kvm2 was not read")
+        and "the files that are needed there are not known" in message
     )
     run("instance_disk", store_url=url, check=True, readonly=True, **attach)
     assert (
@@ -207,10 +207,10 @@ def test_a_missing_instance_is_not_removed_even_if_its_disks_are_kept(url, there
     brought_back(url, "kvm1", "kvm3")
     delete = {"state": "absent", "name": "web", "keep_disks": True, "timeout": 1}
     for check in (True, False):
-        said = refused(url, "instance", check=check, **delete)
+        message = refused(url, "instance", check=check, **delete)
         assert (
-            said.startswith(f"Instance web: It is not removed: {UNKNOWN}")
-            and "keep_disks" not in said
+            message.startswith(f"Instance web: It is not removed: {UNKNOWN}")
+            and "keep_disks" not in message
         )
     discover(url, "kvm2")
     assert run("instance", store_url=url, **delete)["changed"] is True

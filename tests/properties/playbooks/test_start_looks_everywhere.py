@@ -103,17 +103,17 @@ def test_hostile_b1_a_snapshot_is_not_reverted_to(url, there):
     (overlay,) = hypervisors.disks_of(there.hosts["kvm1"].domains()[uuid_of("web")])
     subprocess.run(["qemu-io", "-c", "write 0 64k", overlay], check=True, stdout=subprocess.DEVNULL)
     carry(there)
-    given = {
+    arguments = {
         "store_url": url,
         "name": "web",
         "snapshot": "s1",
         "state": "reverted",
         "discard": True,
     }
-    assert "kvm2 (running)" in failure("instance_snapshot", None, **given)
+    assert "kvm2 (running)" in failure("instance_snapshot", None, **arguments)
     there.hosts["kvm2"].domains()[uuid_of("web")].destroy()
     there.hosts["kvm2"].domains()[uuid_of("web")].undefine()
-    assert run("instance_snapshot", None, **given)["changed"] is True
+    assert run("instance_snapshot", None, **arguments)["changed"] is True
 
 
 def test_hostile_b1_a_resize_that_moves_is_refused_before_the_guest_is_shut_down(url, there):

@@ -78,7 +78,7 @@ def stores(tmp_path_factory):
 def rows_of_the_past(hosts):
     """Record decisions and moves of the fleet."""
     for number in range(hosts):
-        why = {"hosts": 3, "filters": []}
+        explanation = {"hosts": 3, "filters": []}
         yield (
             tables.decisions,
             {
@@ -87,7 +87,7 @@ def rows_of_the_past(hosts):
                 "instance_name": "a",
                 "host": f"kvm{number}",
                 "alternates": [],
-                "explanation": why,
+                "explanation": explanation,
             },
         )
         yield (
@@ -212,10 +212,10 @@ def test_a_command_sends_as_many_statements_to_a_large_store(fleet_of, name):
 def test_an_import_sends_as_many_statements_for_a_large_store(fleet_of, tmp_path):
     sent = {}
     for hosts in (SMALL, LARGE):
-        given = {
+        arguments = {
             "state": "imported",
             "path": str(fleet_of(hosts) / "export"),
             "store_url": f"sqlite:///{tmp_path / str(hosts)}.db",
         }
-        sent[hosts] = without_blocks(statements(lambda words: run("store", **words), given))
+        sent[hosts] = without_blocks(statements(lambda words: run("store", **words), arguments))
     assert sent[SMALL] and len(sent[LARGE]) <= len(sent[SMALL])

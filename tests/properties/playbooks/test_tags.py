@@ -47,11 +47,11 @@ def test_every_first_play_refuses_them(path):
 
 
 def test_skipped_tags_are_refused(folder):
-    status, output, said = run(
+    status, output, message = run(
         folder, "drover.compute.rolling_maintenance", "--skip-tags", "reboot"
     )
     assert status != 0 and "TASK" not in output, output
-    assert f"{REFUSAL} --skip-tags reboot. Run it without." in said
+    assert f"{REFUSAL} --skip-tags reboot. Run it without." in message
 
 
 def test_a_playbook_by_its_path(folder):

@@ -63,10 +63,10 @@ def test_walk_f17_an_interrupted_run_says_what_goes_on(number):
         env=environment,
     ) as parent:
         os.kill(int(parent.stdout.readline()), number)
-        said, error = parent.communicate(timeout=60)
+        output, error = parent.communicate(timeout=60)
     assert (
         error == "Moves of web1, cd1 go on. Give the same command again.\n"
-        and said == f"ended by {int(number)}\n"
+        and output == f"ended by {int(number)}\n"
     )
 
 

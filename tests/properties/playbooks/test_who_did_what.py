@@ -71,19 +71,19 @@ def test_a_claim_and_its_decision_and_a_refusal(url, tmp_path):
     given = ["-e", "drover_reason='ticket 7'", "-e", json.dumps(secrets)]
     status, said = play(tmp_path, [decide, claim, refused], options=given)
     assert status == 0, said
-    found = told(url)
-    chosen = found[0]["host"]
-    assert [words(each) for each in found] == [
+    entries = told(url)
+    chosen = entries[0]["host"]
+    assert [words(each) for each in entries] == [
         ("decision", f"place: host {chosen}", "web", chosen, None),
         ("claim", "room claimed", "web", chosen, None),
         ("decision", "place: no valid host", "big", None, None),
     ]
     command = "ansible-playbook play.json -e drover_host=kvm1 -e drover_power_password -e 'drover_reason=ticket 7' -e my_token"
-    assert {(each["command"], each["reason"], each["controller"]) for each in found} == {
+    assert {(each["command"], each["reason"], each["controller"]) for each in entries} == {
         (command, "ticket 7", socket.gethostname())
     }
-    assert all(each["user"] and each["job"] is None for each in found)
-    assert SECRET not in json.dumps(found)
+    assert all(each["user"] and each["job"] is None for each in entries)
+    assert SECRET not in json.dumps(entries)
 
 
 def test_secrets_that_ansible_vault_has_encrypted(url, tmp_path):
@@ -97,10 +97,10 @@ def test_secrets_that_ansible_vault_has_encrypted(url, tmp_path):
         "".join(f"{name}: !vault |\n{lines}" for name in names), encoding="utf-8"
     )
     tasks = [{"drover.compute.host": {"name": "kvm1", "state": "disabled", "store_url": url}}]
-    status, said = play(
+    status, output = play(
         tmp_path, tasks, options=["-e", "@secrets.yml", "--vault-password-file", "key"]
     )
-    assert status == 0, said
+    assert status == 0, output
     (row,) = told(url)
     assert (
         row["command"]
@@ -268,11 +268,14 @@ def test_the_playbook_shows_it(url, tmp_path):
     assert play(tmp_path, tasks)[0] == 0
     wide = {"COLUMNS": "400"}
     given = ["-e", f"drover_store_url={url}", "-e", "drover_host=kvm2"]
-    status, said = ansible(
+    status, output = ansible(
         tmp_path, "playbook", "-i", "localhost,", "drover.compute.history", *given, environment=wide
     )
-    assert status == 0, said
-    assert "host: disabled: yes, reason: new disks" in said and "ansible-playbook play.json" in said
+    assert status == 0, output
+    assert (
+        "host: disabled: yes, reason: new disks" in output
+        and "ansible-playbook play.json" in output
+    )
 
 
 def test_the_oldest_rows_go(url, monkeypatch):

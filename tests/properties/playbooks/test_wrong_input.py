@@ -440,13 +440,15 @@ def test_a_database_of_another_program_is_refused_and_not_touched(
 ):
     others(tmp_path / "others.db", write_ahead)
     before = contents(tmp_path)
-    found = failure(module, store_url=f"sqlite:///{tmp_path}/others.db", **args)
+    message = failure(module, store_url=f"sqlite:///{tmp_path}/others.db", **args)
     assert contents(tmp_path) == before
     assert (
         f"The database sqlite:///{tmp_path}/others.db belongs to another program: it has the tables alembic_version, users,"
-        in found
+        in message
     )
-    assert "Nothing was written. Set drover_store_url to a file or a database of its own." in found
+    assert (
+        "Nothing was written. Set drover_store_url to a file or a database of its own." in message
+    )
 
 
 def test_a_database_without_a_version_is_refused(tmp_path):
@@ -486,20 +488,20 @@ def test_a_file_that_is_no_database(tmp_path, module):
     path = tmp_path / "notes.txt"
     path.write_text("Remember the milk. " * 100)
     before = contents(tmp_path)
-    found = failure(module, store_url=f"sqlite:///{path}")
+    message = failure(module, store_url=f"sqlite:///{path}")
     assert contents(tmp_path) == before
     assert (
         f"{path} is no SQLite database, or it is damaged. Nothing was written. Set drover_store_url to the file of the store"
-        in found
+        in message
     )
-    assert "report it" not in found
+    assert "report it" not in message
 
 
 def test_a_folder(tmp_path):
-    found = failure("host_info", store_url=f"sqlite:///{tmp_path}")
+    message = failure("host_info", store_url=f"sqlite:///{tmp_path}")
     assert (
         f"{tmp_path} is a folder. Set drover_store_url to a file, such as sqlite:///{tmp_path}/store.db."
-        in found
+        in message
     )
 
 
@@ -551,11 +553,11 @@ def test_a_file_without_permission(protected, mode, folder_mode, module, sentenc
     protected.parent.chmod(folder_mode)
     request.getfixturevalue("as_nobody")
     args = {"name": "x", "vcpus": 1, "memory_mb": 1} if module == "store" else {}
-    found = failure(
+    message = failure(
         "flavor" if module == "store" else module, store_url=f"sqlite:///{protected}", **args
     )
-    assert sentence.format(path=protected, folder=protected.parent) in found, found
-    assert "password" not in found and "database runs" not in found
+    assert sentence.format(path=protected, folder=protected.parent) in message, message
+    assert "password" not in message and "database runs" not in message
 
 
 # --- the rest ---------------------------------------------------------------------------------
@@ -566,10 +568,10 @@ def test_a_newer_schema(folder):
     connection.execute("UPDATE alembic_version SET version_num = '9042'")
     connection.commit()
     connection.close()
-    found = failure("host_info", store_url=f"sqlite:///{folder}/store.db")
+    message = failure("host_info", store_url=f"sqlite:///{folder}/store.db")
     assert (
-        "has schema 9042, which this drover.compute does not know" in found
-        and "nothing was changed" in found
+        "has schema 9042, which this drover.compute does not know" in message
+        and "nothing was changed" in message
     )
 
 
@@ -584,15 +586,15 @@ def test_an_export_that_was_edited(folder, full):
     data = (folder / "export.sqlite").read_bytes()
     (folder / "export.sqlite").write_bytes(data.replace(b"kvm12", b"kvm13", 1))
     target = "store" if full else "new"
-    found = failure(
+    message = failure(
         "store",
         state="imported",
         path=str(folder / "export.sqlite"),
         store_url=f"sqlite:///{folder}/{target}.db",
     )
     assert (
-        "is not as it was exported: its checksum is another." in found
-        and "nothing was imported" in found
+        "is not as it was exported: its checksum is another." in message
+        and "nothing was imported" in message
     )
 
 

@@ -124,11 +124,11 @@ def test_any_key_of_a_request(store, key, value, data):
     if key in NESTED and data.draw(st.booleans()):
         named = data.draw(st.sampled_from(NESTED[key]))
         value = {**({"name": "m"} if key in ("flavor", "server_group") else {}), named: value}
-    said = answer(store, [{"name": "x", "vcpus": 1, "memory_mb": 1, key: value}])
-    if said and named not in ("name", "group", "query") and key != "scheduler":
+    message = answer(store, [{"name": "x", "vcpus": 1, "memory_mb": 1, key: value}])
+    if message and named not in ("name", "group", "query") and key != "scheduler":
         # The message names the one bad extra spec.
         words = (key.replace("_", " "), named.replace("_", " ").removesuffix("s"))
-        assert named in said or any(each in said.lower() for each in words), (named, said)
+        assert named in message or any(each in message.lower() for each in words), (named, message)
 
 
 @settings(max_examples=40, deadline=None)
@@ -156,19 +156,19 @@ def test_any_query(store, query, as_text):
 @settings(max_examples=80, deadline=None)
 @given(SPECS)
 def test_any_extra_specs(store, specs):
-    said = answer(
+    message = answer(
         store,
         [{"name": "x", "vcpus": 1, "memory_mb": 1, "flavor": {"name": "m", "extra_specs": specs}}],
     )
-    assert said is None or any(f"'{key}'" in said for key in specs), said
+    assert message is None or any(f"'{key}'" in message for key in specs), message
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.dictionaries(st.sampled_from(OPTIONS), VALUES, min_size=1, max_size=2))
 def test_any_policy_of_a_request(store, scheduler):
-    said = answer(store, [{"name": "x", "vcpus": 1, "memory_mb": 1, "scheduler": scheduler}])
+    message = answer(store, [{"name": "x", "vcpus": 1, "memory_mb": 1, "scheduler": scheduler}])
     assert (
-        said is None
-        or "Request 'x', under 'scheduler': The scheduler policy" in said
-        or "metric" in said
-    ), said
+        message is None
+        or "Request 'x', under 'scheduler': The scheduler policy" in message
+        or "metric" in message
+    ), message

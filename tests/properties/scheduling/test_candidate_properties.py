@@ -106,19 +106,21 @@ def groups(resources):
 def queries(draw):
     """Return a mapping without mistakes."""
     amounts = st.dictionaries(st.sampled_from(CLASSES), st.integers(1, 2), min_size=1, max_size=2)
-    asked = draw(groups(amounts)) if draw(st.booleans()) else {}
-    suffixes = draw(st.sampled_from(([], ["a"], ["a", "b"]) if asked else (["a"], ["a", "b"])))
+    query_mapping = draw(groups(amounts)) if draw(st.booleans()) else {}
+    suffixes = draw(
+        st.sampled_from(([], ["a"], ["a", "b"]) if query_mapping else (["a"], ["a", "b"]))
+    )
     subtree = len(suffixes) == 2 and draw(st.booleans())
-    asked["groups"] = {suffix: draw(groups(amounts)) for suffix in suffixes}
+    query_mapping["groups"] = {suffix: draw(groups(amounts)) for suffix in suffixes}
     if subtree:
-        asked["same_subtree"] = suffixes
+        query_mapping["same_subtree"] = suffixes
         if draw(st.booleans()):
-            asked["groups"]["b"].pop("resources")
+            query_mapping["groups"]["b"].pop("resources")
     if len(suffixes) > 1:
-        asked["group_policy"] = draw(st.sampled_from(query.POLICIES))
+        query_mapping["group_policy"] = draw(st.sampled_from(query.POLICIES))
     if draw(st.integers(0, 3)) == 0:
-        asked["root_required"] = [draw(st.sampled_from(("CUSTOM_T", "!CUSTOM_T")))]
-    return asked
+        query_mapping["root_required"] = [draw(st.sampled_from(("CUSTOM_T", "!CUSTOM_T")))]
+    return query_mapping
 
 
 def ask(store, asked):
@@ -130,11 +132,11 @@ def ask(store, asked):
 @SETTINGS
 def test_the_same_as_trying_everything(store, topology, mapping):
     topology_file.load(store, topology)
-    asked = query.from_mapping(mapping)
-    found = ask(store, asked)
-    ours = as_set(candidates.named_by(found, candidates.names_of(topology)))
-    assert ours == naive.candidates(topology, asked)
-    assert len(ours) == len(found["allocation_requests"])
+    wish = query.from_mapping(mapping)
+    answer = ask(store, wish)
+    ours = as_set(candidates.named_by(answer, candidates.names_of(topology)))
+    assert ours == naive.candidates(topology, wish)
+    assert len(ours) == len(answer["allocation_requests"])
 
 
 @given(topologies(), queries(), st.randoms())
@@ -142,17 +144,17 @@ def test_the_same_as_trying_everything(store, topology, mapping):
 def test_the_order_of_rows_changes_nothing_and_a_limit_takes_the_first(
     store, topology, mapping, random
 ):
-    asked = query.from_mapping(mapping)
+    wish = query.from_mapping(mapping)
     topology_file.load(store, topology)
-    before = ask(store, asked)
+    before = ask(store, wish)
     random.shuffle(topology["providers"])
     for each in topology["providers"]:
         each["inventories"] = dict(sorted(each["inventories"].items(), reverse=True))
     topology_file.load(store, topology)
-    after = ask(store, asked)
+    after = ask(store, wish)
     assert after == before
     assert after["allocation_requests"] == before["allocation_requests"]
     for limit in (1, 2):
-        some = ask(store, dataclasses.replace(asked, limit=limit))
+        some = ask(store, dataclasses.replace(wish, limit=limit))
         assert some["allocation_requests"] == before["allocation_requests"][:limit]
         assert some["provider_summaries"].items() <= before["provider_summaries"].items()

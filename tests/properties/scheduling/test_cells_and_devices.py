@@ -141,7 +141,7 @@ def test_a_wish_is_not_ignored_where_cells_are_not_read():
 
 
 def test_what_instances_have_is_not_given_again():
-    held = {
+    usage = {
         "guest": 0,
         "host": 0,
         "memory_mb": 300,
@@ -150,7 +150,7 @@ def test_what_instances_have_is_not_given_again():
         "pins": {"0": 2},
         "reserved": [],
     }
-    states = states_of(document(instances=[{"cells": [held]}]), document())
+    states = states_of(document(instances=[{"cells": [usage]}]), document())
     assert hosts_of(states, [asked(specs={"hw:mem_page_size": "2048"})]) == ["kvm2"]
     with pytest.raises(
         NoValidHost, match="its NUMA cell 0 comes nearest and has 106 of 128 free pages of 2048 KiB"

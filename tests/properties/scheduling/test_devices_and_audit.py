@@ -57,11 +57,11 @@ def store(request, prepared_url):
 
 def made(fleet, *given):
     """Make changes and return their results; after each change the audit finds nothing new."""
-    found = []
+    outcomes = []
     for change in changes.read(list(given)):
-        found.append(fleet.make(change))
+        outcomes.append(fleet.make(change))
         assert audit(fleet.connection, fleet.now)["findings"] == [], change
-    return found
+    return outcomes
 
 
 def test_devices_go_with_hosts_and_instances(store):

@@ -148,7 +148,7 @@ def requests(draw, functions=True, cells=None):
 def fill(document, wishes):
     """Return (NumaHosts, slow host, [resources of each instance]); each instance is checked before
     it counts."""
-    fast, slow, held = NumaHosts([document]), checking.Host(document), []
+    fast, slow, placements = NumaHosts([document]), checking.Host(document), []
     for number, request in enumerate(wishes):
         fit = fast.fits(request)
         try:
@@ -161,8 +161,8 @@ def fill(document, wishes):
         fast.consume(0, placed)
         slow.count(f"vm{number}", placed)
         assert slow.double() == []
-        held.append(placed)
-    return fast, slow, held
+        placements.append(placed)
+    return fast, slow, placements
 
 
 @given(hosts(), st.lists(requests(), max_size=6))

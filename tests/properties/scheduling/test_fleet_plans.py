@@ -115,36 +115,36 @@ def test_rebalancing_evens_out_and_stops():
 def test_capacity_names_what_rejects_a_node(more, rejected):
     columns = fleet(*FOUR, instances=[guest("vm1", group="web")], groups={"web": ("affinity", 1)})
     request = {"name": "new", "vcpus": 1, "memory_mb": 25, "disk_gb": 0, **more}
-    found = plan_capacity(columns, request, POLICY)["hosts"]
+    hosts = plan_capacity(columns, request, POLICY)["hosts"]
     assert [
-        (each["rejected_by"], each["reason"]) if each["rejected_by"] else None for each in found
+        (each["rejected_by"], each["reason"]) if each["rejected_by"] else None for each in hosts
     ] == rejected
-    assert [each["short"] is None for each in found] == [each is not None for each in rejected]
+    assert [each["short"] is None for each in hosts] == [each is not None for each in rejected]
 
 
 def test_capacity_with_and_without_the_loss_of_a_host():
     guests = half_full()
-    found = plan_capacity(
+    answer = plan_capacity(
         fleet(*FOUR, instances=guests),
         {"name": "new", "vcpus": 1, "memory_mb": 25, "disk_gb": 0},
         POLICY,
         guests,
     )
-    assert [each["count"] for each in found["hosts"]] == [2, 2, 2, 2]
-    assert {each["short"] for each in found["hosts"]} == {"MEMORY_MB"}
-    assert found["total"] == 8
-    assert found["with_loss"] == {"total": 4, "host": "kvm1", "survives": True}
+    assert [each["count"] for each in answer["hosts"]] == [2, 2, 2, 2]
+    assert {each["short"] for each in answer["hosts"]} == {"MEMORY_MB"}
+    assert answer["total"] == 8
+    assert answer["with_loss"] == {"total": 4, "host": "kvm1", "survives": True}
 
 
 def test_capacity_when_a_loss_cannot_be_borne():
     guests = [guest("huge", memory_mb=90), guest("b", host="kvm2", memory_mb=20)]
-    found = plan_capacity(
+    answer = plan_capacity(
         fleet(*FOUR[:2], instances=guests),
         {"name": "new", "vcpus": 1, "memory_mb": 10, "disk_gb": 0},
         POLICY,
         guests,
     )
-    assert found["with_loss"] == {"total": 0, "host": "kvm1", "survives": False}
+    assert answer["with_loss"] == {"total": 0, "host": "kvm1", "survives": False}
 
 
 def test_the_worst_loss_is_the_same_without_looking_at_every_host(monkeypatch):
@@ -162,9 +162,9 @@ def test_the_worst_loss_is_the_same_without_looking_at_every_host(monkeypatch):
         instances=guests,
     )
     request = {"name": "new", "vcpus": 1, "memory_mb": 15, "disk_gb": 0}
-    found = plan_capacity(columns, request, POLICY, guests)["with_loss"]
+    loss = plan_capacity(columns, request, POLICY, guests)["with_loss"]
     monkeypatch.setattr(capacity._Losses, "_room", lambda self, item: None)  # each is computed
     assert (
-        plan_capacity(columns, request, POLICY, guests)["with_loss"]["total"] == found["total"]
-        and found["survives"]
+        plan_capacity(columns, request, POLICY, guests)["with_loss"]["total"] == loss["total"]
+        and loss["survives"]
     )

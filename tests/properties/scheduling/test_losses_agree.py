@@ -29,20 +29,20 @@ ROOM = 1000
 @st.composite
 def fleets_nearly_full(draw):
     """Hosts with ten units of memory each, filled with guests of one to four units."""
-    found = []
+    host_list = []
     for number in range(draw(st.integers(2, 5))):
-        left, guests = draw(st.sampled_from([10, 10, 9, 8, 6])), []
-        while left:
-            units = draw(st.integers(1, min(4, left)))
-            left -= units
+        units_left, guests = draw(st.sampled_from([10, 10, 9, 8, 6])), []
+        while units_left:
+            units = draw(st.integers(1, min(4, units_left)))
+            units_left -= units
             guests.append(
                 domain(
                     f"{number}-{len(guests)}", memory_mb=units * 100, vcpus=draw(st.integers(1, 2))
                 )
             )
         kept = guests[: draw(st.integers(0, len(guests)))]
-        found.append(host(f"kvm{number}", *kept, memory_mb=ROOM, vcpus=12))
-    return found
+        host_list.append(host(f"kvm{number}", *kept, memory_mb=ROOM, vcpus=12))
+    return host_list
 
 
 @given(fleets_nearly_full())

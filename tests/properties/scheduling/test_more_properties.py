@@ -33,15 +33,15 @@ EXACT = {"ExactCoreFilter", "ExactRamFilter", "ExactDiskFilter"}
 @st.composite
 def tagged_hosts(draw):
     """Return hosts with figures for every optional column, in aggregates."""
-    found = draw(hosts())
-    for each in found:
-        each["aggregates"] = draw(st.lists(st.sampled_from(["ssd", "limits", "pack"]), unique=True))
-        each["num_io_ops"] = draw(st.integers(0, 9))
-        each["failed_builds"] = draw(st.integers(0, 1))
-        each["hypervisor_version"] = draw(st.sampled_from([0, 7000000, 8000000]))
-        each["host_ip"] = draw(st.sampled_from([None, "10.0.0.1", "10.0.9.1"]))
-        each["stats"] = draw(st.sampled_from([None, {"rack": "1"}, {"rack": "2"}]))
-    return found
+    host_list = draw(hosts())
+    for host in host_list:
+        host["aggregates"] = draw(st.lists(st.sampled_from(["ssd", "limits", "pack"]), unique=True))
+        host["num_io_ops"] = draw(st.integers(0, 9))
+        host["failed_builds"] = draw(st.integers(0, 1))
+        host["hypervisor_version"] = draw(st.sampled_from([0, 7000000, 8000000]))
+        host["host_ip"] = draw(st.sampled_from([None, "10.0.0.1", "10.0.9.1"]))
+        host["stats"] = draw(st.sampled_from([None, {"rack": "1"}, {"rack": "2"}]))
+    return host_list
 
 
 AGGREGATES = {
@@ -95,10 +95,10 @@ def test_more_room_never_makes_a_host_fail(found, spec, number, what, more):
     index = number % len(found)
     roomier[index][what] += more
     before, after = HostStates(build(found)), HostStates(build(roomier))
-    for name, each in find("host_filters").items():
+    for name, filter_class in find("host_filters").items():
         if name not in EXACT:
-            passed = each().passes(before, spec)
-            assert not (passed & ~each().passes(after, spec)).any(), name
+            passed = filter_class().passes(before, spec)
+            assert not (passed & ~filter_class().passes(after, spec)).any(), name
 
 
 @settings(max_examples=60, deadline=None)

@@ -75,13 +75,13 @@ def test_a_pinned_guest_goes_where_as_many_cpus_are_free(url):
     ],
 )  # fmt: skip
 def test_what_stands_against_it_is_said_before_anything_moves(url, guest, words):
-    there = [
+    domains = [
         domain("db", 1, 64, pins(9, cell=0)),
         domain("mail", 1, 64, pins(13, cell=1)),
         domain("large", 1, 3072, PAGES),
     ]
-    there.append(domain("larger", 1, 3072, PAGES.replace("nodeset='1'", "nodeset='0'")))
-    moves, unmovable = drain(url, kvm1(guest), other("kvm2", *there))
+    domains.append(domain("larger", 1, 3072, PAGES.replace("nodeset='1'", "nodeset='0'")))
+    moves, unmovable = drain(url, kvm1(guest), other("kvm2", *domains))
     assert moves == {}
     assert words in unmovable["web"]
 

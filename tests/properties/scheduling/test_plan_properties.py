@@ -70,11 +70,11 @@ def test_every_plan_can_be_carried_out_and_says_what_stays(crowd, limits, extra_
     plan = drain(columns, guests, host, limits=limits, extra_moves=extra_moves)
     errors, where = check_moves(columns, guests, plan["moves"], {host}, limits)
     assert errors == []
-    here = {each["name"] for each in guests if each["host"] == host}
+    names = {each["name"] for each in guests if each["host"] == host}
     moved = {move["name"] for move in plan["moves"] if not move["extra"]}
     stays = {each["name"] for each in plan["unmovable"]}
     off = {each["name"] for each in plan["shutdowns"]}
-    assert moved | stays | off == here and len(moved) + len(stays) + len(off) == len(here)
+    assert moved | stays | off == names and len(moved) + len(stays) + len(off) == len(names)
     assert {name for name in where if where[name] == host} == stays | off
     assert sum(move["extra"] for move in plan["moves"]) == plan["extra_moves"] <= extra_moves
     assert (plan["status"] == "ok") == (not stays)
@@ -147,19 +147,19 @@ def possible(columns, guests, host):
         name: [columns["resources"][rc]["total"][columns["host"].index(name)] for rc in CLASSES]
         for name in names
     }
-    held = {}
+    counts = {}
     loose = []
-    for each in guests:
-        if each["move_policy"] in ("never", "shutdown"):
-            if each["host"] != host:
-                free[each["host"]] = [
-                    a - each[key] for a, key in zip(free[each["host"]], CLASSES.values())
+    for guest in guests:
+        if guest["move_policy"] in ("never", "shutdown"):
+            if guest["host"] != host:
+                free[guest["host"]] = [
+                    a - guest[key] for a, key in zip(free[guest["host"]], CLASSES.values())
                 ]
-                held[each["server_group"], each["host"]] = (
-                    held.get((each["server_group"], each["host"]), 0) + 1
+                counts[guest["server_group"], guest["host"]] = (
+                    counts.get((guest["server_group"], guest["host"]), 0) + 1
                 )
         else:
-            loose.append(each)
+            loose.append(guest)
 
     def place(rest):
         if not rest:
@@ -169,14 +169,14 @@ def possible(columns, guests, host):
         for name in names:
             if any(a < b for a, b in zip(free[name], need)):
                 continue
-            if group and held.get((group, name), 0) >= GROUPS[group][1]:
+            if group and counts.get((group, name), 0) >= GROUPS[group][1]:
                 continue
             free[name] = [a - b for a, b in zip(free[name], need)]
-            held[group, name] = held.get((group, name), 0) + 1
+            counts[group, name] = counts.get((group, name), 0) + 1
             if place(rest[1:]):
                 return True
             free[name] = [a + b for a, b in zip(free[name], need)]
-            held[group, name] -= 1
+            counts[group, name] -= 1
         return False
 
     return place(sorted(loose, key=lambda each: -each["memory_mb"]))
@@ -313,17 +313,17 @@ def test_rebalancing_never_worsens_and_keeps_the_rules(crowd, most):
 def test_capacity_counts_what_fits(crowd, vcpus, memory):
     columns, guests, _host = crowd
     request = {"name": "new", "vcpus": vcpus, "memory_mb": memory, "disk_gb": 1}
-    found = plan_capacity(columns, request, POLICY, guests)
-    for number, each in enumerate(found["hosts"]):
+    answer = plan_capacity(columns, request, POLICY, guests)
+    for number, entry in enumerate(answer["hosts"]):
         room = {
             rc: columns["resources"][rc]["total"][number] - columns["resources"][rc]["used"][number]
             for rc in CLASSES
         }
-        assert each["count"] == min(
+        assert entry["count"] == min(
             room["VCPU"] // vcpus, room["MEMORY_MB"] // memory, room["DISK_GB"]
         )
-    assert found["total"] == sum(each["count"] for each in found["hosts"])
-    assert 0 <= found["with_loss"]["total"] <= found["total"]
+    assert answer["total"] == sum(each["count"] for each in answer["hosts"])
+    assert 0 <= answer["with_loss"]["total"] <= answer["total"]
 
 
 @given(crowds())
@@ -332,7 +332,7 @@ def test_the_losses_that_cannot_be_borne_are_those_of_placing_each(crowd):
     """The shortcuts (all instances fit, or one fits on no host) give the result of placing the
     instances of each host."""
     columns, guests, _host = crowd
-    found = unbearable_losses(columns, POLICY, guests)
+    losses = unbearable_losses(columns, POLICY, guests)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(capacity._Losses, "_room", lambda self, item: None)
-        assert unbearable_losses(columns, POLICY, guests) == found
+        assert unbearable_losses(columns, POLICY, guests) == losses

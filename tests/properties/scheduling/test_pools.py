@@ -32,11 +32,11 @@ ROOM_ONLY = Policy.from_mapping({"enabled_filters": ["ComputeFilter"]})
 def pooled(pools, *hosts, instances=()):
     """Return columns with pools: list of (number, total, used) by host, None for a local disk."""
     columns = fleet(*hosts, instances=instances)
-    known = {}
-    for row, each in enumerate(pools):
-        if each is not None:
+    by_pool = {}
+    for row, pool in enumerate(pools):
+        if pool is not None:
             columns["resources"]["DISK_GB"]["total"][row] = 0
-            known.setdefault(each, []).append(columns["host"][row])
+            by_pool.setdefault(pool, []).append(columns["host"][row])
     shared = [
         {
             "name": f"pool{number}",
@@ -46,7 +46,7 @@ def pooled(pools, *hosts, instances=()):
             "hosts": names,
             "shared": True,
         }
-        for (number, total, used), names in known.items()
+        for (number, total, used), names in by_pool.items()
     ]
     return provide(columns, "DISK_GB", *shared)
 
@@ -98,7 +98,7 @@ def test_never_over_capacity_and_always_the_same_figure(pools, totals, disks, po
     hosts = [host(f"kvm{number}", disk_gb=4) for number in range(len(pools))]
     states = HostStates(pooled([None if p is None else (p, totals[p], 0) for p in pools], *hosts))
     disk = states.resources["DISK_GB"]
-    placed, asked = {}, {}
+    placed, by_key = {}, {}
     for number, amount in enumerate(disks):
         spec = request(f"web{number}", disk_gb=amount)
         before = disk.used.copy()
@@ -110,10 +110,10 @@ def test_never_over_capacity_and_always_the_same_figure(pools, totals, disks, po
         place = pools[states.host.index(selection["host"])]
         key = selection["host"] if place is None else place
         placed[key] = placed.get(key, 0) + amount
-        asked[spec.key] = (states.host.index(selection["host"]), spec)
+        by_key[spec.key] = (states.host.index(selection["host"]), spec)
     assert (disk.used <= disk.capacity).all()
     for row, pool in enumerate(pools):
         assert disk.used[row] == placed.get(states.host[row] if pool is None else pool, 0)
-    for row, spec in asked.values():
+    for row, spec in by_key.values():
         states.release(row, spec)
     assert not disk.used.any()

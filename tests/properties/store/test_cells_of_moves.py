@@ -65,16 +65,19 @@ def url(prepared_url):
 @pytest.mark.parametrize("kind", ["live-migration", "migration"])
 def test_the_order_of_a_move_has_the_cells_of_the_destination(url, kind):
     opened = write(url, migration_claims.begin, uuid_of("a"), "kvm2", None, kind, NOW)
-    found = read(url, orders.order, opened["uuid"])["numa"]
-    assert pins(found) == {"0": 5, "1": 13} and found["memory"] == {"mode": "strict", "nodes": [1]}
-    assert found["cells"] == [
+    numa_facts = read(url, orders.order, opened["uuid"])["numa"]
+    assert pins(numa_facts) == {"0": 5, "1": 13} and numa_facts["memory"] == {
+        "mode": "strict",
+        "nodes": [1],
+    }
+    assert numa_facts["cells"] == [
         {"id": 0, "cpus": [0, 1], "memory_mb": 64, "mode": "strict", "nodes": [1]}
     ]
     # The next run gives the same order after a kill, for any reports of the hosts during the move.
     guest = machines.domain("a", 2, 64, machines.pins(1, 2, cell=0))
     fleets.discover(url, node(guest, options=SETS), node(host="kvm2", options=FEW))
     (again,) = read(url, orders.pending, "kvm1")
-    assert again["numa"] == found
+    assert again["numa"] == numa_facts
 
 
 @pytest.mark.parametrize(("host", "facts"), [("kvm2", [0, 8]), ("kvm3", None)])
@@ -89,11 +92,11 @@ def test_a_check_before_the_claim_has_what_the_store_knows_here(url):
 
 
 def resize(url, host, **asked):
-    (wanted,) = decide(url, "c", **asked)
+    (selection,) = decide(url, "c", **asked)
     target = {
         "flavor": None,
-        "resources": wanted["resources"],
-        "host_request": wanted.get("host_request"),
+        "resources": selection["resources"],
+        "host_request": selection.get("host_request"),
     }
     write(
         url,
@@ -111,13 +114,15 @@ def test_a_resize_where_it_is_has_the_cells_of_both_sizes(url):
 
 
 def test_a_resize_to_another_host_is_moved_with_the_cells_of_each_way(url):
-    found = resize(url, "kvm2", vcpus=2, memory_mb=128, extra_specs=PINNED)
-    assert pins(found["new"]["numa"]) == pins(found["order"]["numa"]) == {"0": 5, "1": 13}
-    assert pins(found["old"]["numa"]) == pins(found["back"]["numa"]) == {"0": 1, "1": 2}
+    description = resize(url, "kvm2", vcpus=2, memory_mb=128, extra_specs=PINNED)
+    assert (
+        pins(description["new"]["numa"]) == pins(description["order"]["numa"]) == {"0": 5, "1": 13}
+    )
+    assert pins(description["old"]["numa"]) == pins(description["back"]["numa"]) == {"0": 1, "1": 2}
     # The domain at the old host shows other pins; they are not the pins of the instance there.
     guest = machines.domain("a", 2, 128, machines.pins(5, 13, cell=1))
     fleets.discover(url, node(guest, options=SETS), node(host="kvm2", options=FEW))
-    assert read(url, resizes.describe, found["migration"]) == found
+    assert read(url, resizes.describe, description["migration"]) == description
 
 
 def test_a_size_without_cells_has_no_pins(url):

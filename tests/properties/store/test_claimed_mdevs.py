@@ -48,14 +48,14 @@ def claim(url, name, amount=1, parent=PARENT, resource_class="VGPU"):
     """Claim an instance and the mediated devices of an allocation."""
     fleets.claim(url, fleets.selection(name, "kvm1"))
     with Store.open(url).write() as connection:
-        found = mdevs.claim(
+        claimed = mdevs.claim(
             connection,
             {uuid_of(name): {provider_of(connection, parent): {resource_class: amount, "VCPU": 1}}},
         )
         (place,) = devices.mdevs_of_consumers(connection, [uuid_of(name)]) or [None]
         of_consumers = devices.mdevs_of_consumers(connection, [uuid_of(name)]).get(place, [])
-    assert sorted(found.get(uuid_of(name), []), key=str) == sorted(of_consumers, key=str)
-    return [each["uuid"] for each in found.get(uuid_of(name), [])]
+    assert sorted(claimed.get(uuid_of(name), []), key=str) == sorted(of_consumers, key=str)
+    return [each["uuid"] for each in claimed.get(uuid_of(name), [])]
 
 
 def rows(url):
@@ -135,10 +135,10 @@ def test_two_instances_never_get_the_same_one(prepared_url):
     with Store.open(prepared_url).write() as connection:
         connection.execute(sa.delete(tables.mdevs).where(tables.mdevs.c.uuid != THERE))
         provider = provider_of(connection, PARENT)
-        found = mdevs.claim(
+        claimed = mdevs.claim(
             connection, {uuid_of(name): {provider: {"VGPU": 1}} for name in ("web", "db")}
         )
-    given = [each["uuid"] for each in (*found[uuid_of("web")], *found[uuid_of("db")])]
+    given = [each["uuid"] for each in (*claimed[uuid_of("web")], *claimed[uuid_of("db")])]
     assert len(set(given)) == 2 and THERE in given
 
 
@@ -170,28 +170,28 @@ def test_the_claim_of_an_instance_gives_them_and_the_next_alternate_gets_its_own
         prepared_url,
         *(node(host=name, options=TYPES, **machines.devices()) for name in ("kvm1", "kvm2")),
     )
-    wanted = fleets.selection("web", "kvm1", "kvm2")
-    wanted["resources"] = {**wanted["resources"], "VGPU": 1}
-    (first,) = fleets.claim(prepared_url, wanted)
+    selection = fleets.selection("web", "kvm1", "kvm2")
+    selection["resources"] = {**selection["resources"], "VGPU": 1}
+    (first,) = fleets.claim(prepared_url, selection)
     assert (first["host"], first["mdevs"]) == (
         "kvm1",
         [{"uuid": THERE, "parent": PARENT, "type": "nvidia-11"}],
     )
     # A second request gives the same.
-    assert fleets.claim(prepared_url, wanted)[0]["mdevs"] == first["mdevs"]
+    assert fleets.claim(prepared_url, selection)[0]["mdevs"] == first["mdevs"]
     with Store.open(prepared_url).write(together=True) as connection:
         second = claims.reclaim(
             connection, first["uuid"], first["alternates"], certainty.word("a test"), fleets.NOW
         )
     assert second["host"] == "kvm2" and second["mdevs"] == first["mdevs"]
     with Store.open(prepared_url).read() as connection:
-        held = {
+        owners = {
             (key, each["uuid"]): each["owner"]
             for key, found in devices.read_mdevs(connection).items()
             for each in found
             if each["owner"]
         }
-    assert list(held.values()) == [uuid_of("web")]
+    assert list(owners.values()) == [uuid_of("web")]
     with Store.open(prepared_url).write(together=True) as connection:
         assert claims.release(
             connection, [first["uuid"]], certainty.word("a test"), fleets.NOW
@@ -211,11 +211,11 @@ def test_as_many_instances_get_one_as_the_device_makes(prepared_url):
         if (each["parent"], each["type"]) == (PARENT, "nvidia-11")
     ]
     total = kind["available_instances"] + 1
-    found = []
+    claimed = []
     for number in range(total):
-        wanted = fleets.selection(f"vm{number}", "kvm1", memory_mb=1)
-        wanted["resources"] = {"MEMORY_MB": 1, "VGPU": 1}
-        found += fleets.claim(prepared_url, wanted)[0]["mdevs"]
-    assert len({each["uuid"] for each in found}) == total
+        selection = fleets.selection(f"vm{number}", "kvm1", memory_mb=1)
+        selection["resources"] = {"MEMORY_MB": 1, "VGPU": 1}
+        claimed += fleets.claim(prepared_url, selection)[0]["mdevs"]
+    assert len({each["uuid"] for each in claimed}) == total
     with pytest.raises(DroverError, match="VGPU"):
-        fleets.claim(prepared_url, {**wanted, "name": "more", "uuid": uuid_of("more")})
+        fleets.claim(prepared_url, {**selection, "name": "more", "uuid": uuid_of("more")})

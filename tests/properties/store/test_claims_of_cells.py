@@ -69,12 +69,12 @@ def cells(url):
     with Store.open(url).read() as connection:
         hosts = {row.id: row.host for row in connection.execute(sa.select(tables.compute_nodes))}
         names = {uuid_of(name): name for name in "abcdefgh"}
-        found = numa.read(connection)
+        by_node = numa.read(connection)
     return {
         (hosts[node], names.get(each["uuid"], "migration")): [
             (cell["host"], cell["pins"], cell["page_kb"]) for cell in each["cells"]
         ]
-        for node, held in found.items()
+        for node, held in by_node.items()
         for each in held
     }
 
@@ -134,10 +134,13 @@ def test_the_last_cpus_go_to_one_of_eight_writers(prepared_url):
     names = "abcdefgh"
     chosen = {name: decide(prepared_url, name, extra_specs=PINNED)[0] for name in names}
     # Half of the processes use the opposite order, and the locks must not be taken in that order.
-    for number, each in enumerate(chosen.values()):
-        places = [{key: each[key] for key in ("host", "node", "provider")}, *each["alternates"]]
+    for number, selection in enumerate(chosen.values()):
+        places = [
+            {key: selection[key] for key in ("host", "node", "provider")},
+            *selection["alternates"],
+        ]
         first, *others = places if number % 2 else reversed(places)
-        each.update({**first, "alternates": others})
+        selection.update({**first, "alternates": others})
 
     def work(name):
         try:
@@ -224,35 +227,35 @@ def test_a_failed_build_takes_cells_and_devices_of_the_alternate(prepared_url):
 
 def test_a_resize_on_one_node_holds_both_until_it_ends(prepared_url):
     guest = machines.domain("a", 2, 64, machines.pins(1, 2, cell=0))
-    for end, left in itertools.product(
+    for end, source_state in itertools.product(
         (migration_claims.confirm, migration_claims.revert), (None,)
     ):
         fleets.empty(prepared_url)
         fleets.discover(prepared_url, node(guest, options=SETS))
-        (wanted,) = decide(prepared_url, "b", vcpus=4, extra_specs=PINNED)
+        (selection,) = decide(prepared_url, "b", vcpus=4, extra_specs=PINNED)
         target = {
             "flavor": None,
-            "resources": wanted["resources"],
-            "host_request": wanted["host_request"],
+            "resources": selection["resources"],
+            "host_request": selection["host_request"],
         }
         opened = write(
             prepared_url, migration_claims.begin_resize, uuid_of("a"), "kvm1", None, target, NOW
         )
-        held = cells(prepared_url)
+        cells_before = cells(prepared_url)
         assert (
-            held["kvm1", "migration"][0][1] == {"0": 1, "1": 2}
-            and len(held["kvm1", "a"][0][1]) == 4
+            cells_before["kvm1", "migration"][0][1] == {"0": 1, "1": 2}
+            and len(cells_before["kvm1", "a"][0][1]) == 4
         )
         # The claim counts, for any report of the host during the move.
         fleets.discover(prepared_url, node(guest, options=SETS))
-        assert cells(prepared_url) == held
+        assert cells(prepared_url) == cells_before
         write(prepared_url, migration_claims.finish, opened["uuid"], PROOF, None, NOW)
         if end is migration_claims.confirm:
             write(prepared_url, end, opened["uuid"], PROOF, NOW)
-            assert cells(prepared_url) == {("kvm1", "a"): held["kvm1", "a"]}
+            assert cells(prepared_url) == {("kvm1", "a"): cells_before["kvm1", "a"]}
         else:
-            write(prepared_url, end, opened["uuid"], PROOF, left, NOW)
-            assert cells(prepared_url) == {("kvm1", "a"): held["kvm1", "migration"]}
+            write(prepared_url, end, opened["uuid"], PROOF, source_state, NOW)
+            assert cells(prepared_url) == {("kvm1", "a"): cells_before["kvm1", "migration"]}
 
 
 def test_an_evacuation_holds_both_until_the_dead_host_is_back(prepared_url):
@@ -292,24 +295,24 @@ def test_how_many_more_fit_by_cells(prepared_url):
         node(host="kvm3", options={"cpu_shared_set": "0-15"}),
     )
     place(prepared_url, "a", extra_specs={**PINNED, "hw:numa_nodes": "1"})
-    wanted = {"vcpus": 2, "memory_mb": 64, "extra_specs": PINNED}
+    request = {"vcpus": 2, "memory_mb": 64, "extra_specs": PINNED}
     with Store.open(prepared_url).read() as connection:
-        (found,) = capacity.count(connection, [wanted], Policy.from_mapping({}), loss=False)
-    assert {each["host"]: (each["count"], each["rejected_by"]) for each in found["hosts"]} == {
+        (answer,) = capacity.count(connection, [request], Policy.from_mapping({}), loss=False)
+    assert {each["host"]: (each["count"], each["rejected_by"]) for each in answer["hosts"]} == {
         "kvm1": (5, None),
         "kvm2": (1, None),
         "kvm3": (0, "PCPU"),
     }
     place(prepared_url, "b", host="kvm2", extra_specs=PINNED)
     with Store.open(prepared_url).read() as connection:
-        (found,) = capacity.count(
+        (answer,) = capacity.count(
             connection,
-            [{**wanted, "extra_specs": {"hw:mem_page_size": "1048576"}}],
+            [{**request, "extra_specs": {"hw:mem_page_size": "1048576"}}],
             Policy.from_mapping({}),
             loss=False,
         )
-        assert found["total"] == 0
-        assert {each["rejected_by"] for each in found["hosts"]} == {"NUMATopologyFilter"}
+        assert answer["total"] == 0
+        assert {each["rejected_by"] for each in answer["hosts"]} == {"NUMATopologyFilter"}
 
 
 def test_one_that_is_pinned_by_hand_keeps_its_pins(prepared_url):
@@ -324,15 +327,15 @@ def test_one_that_is_pinned_by_hand_keeps_its_pins(prepared_url):
             connection, "pinned", {"vcpus": 4, "memory_mb": 64, "extra_specs": PINNED}, NOW
         )
     with Store.open(prepared_url).read() as connection:
-        (found,) = instance_lookup.find(connection, ["a"])
+        (instance,) = instance_lookup.find(connection, ["a"])
         policy = Policy.from_mapping({})
         for new in (None, NewSize(None, {"memory_mb": 128})):
             with pytest.raises(
                 DroverError, match="neither its flavor nor its extra specs ask for them"
             ):
-                resize_destination.find_destination(connection, found, new, None, policy, NOW)
+                resize_destination.find_destination(connection, instance, new, None, policy, NOW)
         selection, _size = resize_destination.find_destination(
-            connection, found, NewSize("pinned", {}), None, policy, NOW
+            connection, instance, NewSize("pinned", {}), None, policy, NOW
         )
     assert selection["host_request"]["topology"]["cpu_policy"] == "dedicated"
 
@@ -345,20 +348,20 @@ def test_a_discovery_in_a_resize_that_was_cut_off_leaves_what_was_claimed(prepar
     )
     hosts = [node(before, options=SETS), node(host="kvm2", options=FEW)]
     fleets.discover(prepared_url, *hosts)
-    (wanted,) = decide(prepared_url, "b", host="kvm2", extra_specs=PINNED)
+    (selection,) = decide(prepared_url, "b", host="kvm2", extra_specs=PINNED)
     target = {
         "flavor": None,
-        "resources": wanted["resources"],
-        "host_request": wanted["host_request"],
+        "resources": selection["resources"],
+        "host_request": selection["host_request"],
         "running": True,
     }
     write(prepared_url, migration_claims.begin_resize, uuid_of("a"), "kvm2", None, target, NOW)
-    held = cells(prepared_url)
-    assert held.keys() == {("kvm1", "a"), ("kvm2", "a")}
+    cells_before = cells(prepared_url)
+    assert cells_before.keys() == {("kvm1", "a"), ("kvm2", "a")}
     for state in ("running", "shutoff"):
         fleets.discover(prepared_url, node({**after, "state": state}, options=SETS), hosts[1])
-        assert cells(prepared_url) == held
+        assert cells(prepared_url) == cells_before
         fleets.discover(prepared_url, node({**after, "state": state}, options=SETS))
-        assert cells(prepared_url) == held
+        assert cells(prepared_url) == cells_before
         fleets.discover(prepared_url, hosts[1])
-        assert cells(prepared_url) == held
+        assert cells(prepared_url) == cells_before

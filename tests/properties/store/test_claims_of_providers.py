@@ -82,7 +82,7 @@ def host(*found, name="kvm1", specs=None, **more):
 
 
 def decide(url, *names, policy=None, alias="gpu:1", **more):
-    asked = {
+    common = {
         "vcpus": 2,
         "memory_mb": 64,
         "disk_gb": 1,
@@ -90,7 +90,7 @@ def decide(url, *names, policy=None, alias="gpu:1", **more):
         **more,
     }
     with Store.open(url).read() as connection:
-        requests = [{"name": each, "uuid": uuid_of(each), **asked} for each in names]
+        requests = [{"name": each, "uuid": uuid_of(each), **common} for each in names]
         return scheduling.decide(connection, requests, Policy.from_mapping(policy or POLICY), NOW)
 
 
@@ -113,10 +113,10 @@ def given(url):
             if row.parent_id
         }
         for key, found in devices.read_pci(connection).items():
-            for each in found:
-                if each["owner"]:
-                    mine = by_device.setdefault(names[each["owner"]], {})
-                    uuid = provider_of(roots[key], each)
+            for device in found:
+                if device["owner"]:
+                    mine = by_device.setdefault(names[device["owner"]], {})
+                    uuid = provider_of(roots[key], device)
                     mine[uuid] = mine.get(uuid, 0) + 1
         for uuid, held in allocations.read(connection, names).items():
             mine = {
@@ -315,25 +315,25 @@ def test_a_claim_without_mappings_finds_providers_by_itself(prepared_url):
 def test_a_move_of_one_that_was_claimed_before_takes_the_provider_of_its_new_device(prepared_url):
     """Its request has nothing for Placement, but discovery has written its allocation at the
     source."""
-    found = [gpu(1), gpu(2), gpu(3)]
-    fleets.discover(prepared_url, host(*found), host(*found, name="kvm2"))
+    gpus = [gpu(1), gpu(2), gpu(3)]
+    fleets.discover(prepared_url, host(*gpus), host(*gpus, name="kvm2"))
     (selection,) = decide(prepared_url, "a", policy=WITHOUT, host="kvm1")
     (claimed,) = fleets.claim(prepared_url, selection)
     assert given(prepared_url)[1] == {}
-    report = host(*found)
+    report = host(*gpus)
     report["hypervisor"]["domains"] = [
         domain("a", 2, 64, devices=[("pci", each["address"]) for each in claimed["pci_devices"]])
     ]
     fleets.discover(prepared_url, report)
     assert agree(prepared_url) == {"a": 1}
-    wanted = {
+    second_selection = {
         "uuid": uuid_of("b"),
         "name": "b",
         "host": "kvm2",
         "resources": {"VCPU": 2, CLASS: 1},
         "host_request": selection["host_request"],
     }
-    fleets.claim(prepared_url, wanted)
+    fleets.claim(prepared_url, second_selection)
     assert agree(prepared_url) == {"a": 1, "b": 1}
 
 
@@ -436,15 +436,15 @@ def test_a_definition_with_an_alias_gets_the_device_in_its_domain(prepared_url):
     """
     document = yaml.safe_load(text)
     flavors = {each["name"]: each for each in document["flavors"]}
-    wanted = check.with_flavors(
+    definitions = check.with_flavors(
         check.instances(document["instances"], lambda item: "fleet.yml"),
         flavors,
         {"a": "fleet.yml"},
     )
-    (found,) = identity.resolve(wanted, [], [], flavors, {}, {"a": "fleet.yml"})
+    (instance,) = identity.resolve(definitions, [], [], flavors, {}, {"a": "fleet.yml"})
     fleets.discover(prepared_url, host(gpu(1), gpu(2), *functions("3b", 2)))
     request = {
-        **found["request"],
+        **instance["request"],
         "uuid": uuid_of("a"),
         "flavor": {"name": "gpu", **flavors["gpu"]},
     }
@@ -469,8 +469,8 @@ def test_a_definition_with_an_alias_gets_the_device_in_its_domain(prepared_url):
 
 def test_instances_that_had_devices_before_get_allocations_by_discovery(prepared_url):
     """Nova heals the allocations in the same way when the host begins to report its devices."""
-    found = [gpu(1), gpu(2), *functions("3b", 2)]
-    fleets.discover(prepared_url, host(*found, pci_report_in_placement=False))
+    pci_devices = [gpu(1), gpu(2), *functions("3b", 2)]
+    fleets.discover(prepared_url, host(*pci_devices, pci_report_in_placement=False))
     claimed = [
         fleets.claim(prepared_url, *decide(prepared_url, name, policy=WITHOUT, alias="gpu:1,vf:1"))[
             0
@@ -489,7 +489,7 @@ def test_instances_that_had_devices_before_get_allocations_by_discovery(prepared
     ]
     # An instance without a defined domain has its devices, and gets the allocations when the host
     # shows it. No other instance gets the devices before.
-    report = host(*found)
+    report = host(*pci_devices)
     report["hypervisor"]["domains"] = guests[:1]
     fleets.discover(prepared_url, report)
     assert list(given(prepared_url)[1]) == ["a"]

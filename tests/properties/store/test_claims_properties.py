@@ -134,10 +134,10 @@ class Real:
         self._do(lambda connection: connection.execute(statement))
 
     def begin(self, name, host):
-        found = self._do(
+        outcome = self._do(
             migration_claims.begin, fleets.uuid_of(name), host, None, "migration", fleets.NOW
         )
-        return found if found == REFUSED else found["destination"]
+        return outcome if outcome == REFUSED else outcome["destination"]
 
     def _close(self, name, function, *arguments):
         def close(connection):
@@ -192,8 +192,8 @@ def test_the_store_agrees_with_the_model(prepared_url, sequence):
             assert column["used"] == model.used(host, number)
             assert column["used"] <= (column["total"] - column["reserved"]) * column["ratio"]
     assert fleets.where(prepared_url) == model.place
-    held = fleets.holdings(prepared_url)
+    holdings = fleets.holdings(prepared_url)
     # Each holder is one consumer, with a second one (its migration) while it moves.
     taking = [name for name in model.place if any(model.amounts[name])]
-    assert len(held) == len(taking) + sum(1 for name in taking if name in model.open)
-    assert all(len(places) == 1 for places in held.values())
+    assert len(holdings) == len(taking) + sum(1 for name in taking if name in model.open)
+    assert all(len(places) == 1 for places in holdings.values())

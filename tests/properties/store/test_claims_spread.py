@@ -111,9 +111,9 @@ def held(url):
             .join(providers, providers.c.id == allocations.c.provider_id)
             .join(classes, classes.c.id == allocations.c.class_id)
         )
-        found, sums = {}, {}
+        by_consumer, sums = {}, {}
         for uuid, name, kind, amount in connection.execute(query):
-            found.setdefault(uuid, {}).setdefault(name, {})[kind] = amount
+            by_consumer.setdefault(uuid, {}).setdefault(name, {})[kind] = amount
             sums[name, kind] = sums.get((name, kind), 0) + amount
         inventories = tables.inventories
         query = (
@@ -123,7 +123,7 @@ def held(url):
         )
         used = {(name, kind): amount for name, kind, amount in connection.execute(query) if amount}
     assert used == sums
-    return found
+    return by_consumer
 
 
 def wanted(name, *places, disk_gb=10, **more):
@@ -371,16 +371,16 @@ def test_discovery_leaves_what_libvirt_does_not_show_where_it_was_claimed(prepar
             traits=[provider_arrays.SHARES],
             aggregates=["kvm1"],
         )
-    given = {
+    amounts = {
         "kvm1": {"MEMORY_MB": 64},
         "kvm1-node0": {"VCPU": 2, "CUSTOM_NIC": 1},
         "kvm1-gpu": {"CUSTOM_GPU": 1},
     }
-    given["licences"] = {"CUSTOM_LICENCE": 1}
+    amounts["licences"] = {"CUSTOM_LICENCE": 1}
     fleets.discover(prepared_url, host("kvm1", domain("web", vcpus=2)))
-    replace(prepared_url, "web", given)
+    replace(prepared_url, "web", amounts)
     before = held(prepared_url)
-    assert before[uuid_of("web")] == given
+    assert before[uuid_of("web")] == amounts
     fleets.discover(prepared_url, host("kvm1", domain("web", vcpus=2)))
     assert held(prepared_url) == before
     # A person took it to another host by hand: it leaves the allocations of the old host's

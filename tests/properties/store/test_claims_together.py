@@ -35,14 +35,16 @@ def check_sums(url):
     with Store.open(url).read() as connection:
         rows = connection.execute(query.group_by(allocations.c.provider_id, allocations.c.class_id))
         sums = {(provider, kind): int(amount) for provider, kind, amount in rows}
-        found = connection.execute(sa.select(inventories)).all()
+        inventory_rows = connection.execute(sa.select(inventories)).all()
         consumers = connection.execute(
             sa.select(sa.func.count()).select_from(tables.consumers)
         ).scalar_one()
         held = sa.select(sa.func.count(allocations.c.consumer_id.distinct()))
         assert connection.execute(held).scalar_one() == consumers
-    assert {(row.provider_id, row.class_id): row.used for row in found if row.used} == sums
-    assert all(row.used <= (row.total - row.reserved) * row.allocation_ratio for row in found)
+    assert {(row.provider_id, row.class_id): row.used for row in inventory_rows if row.used} == sums
+    assert all(
+        row.used <= (row.total - row.reserved) * row.allocation_ratio for row in inventory_rows
+    )
     return consumers
 
 

@@ -49,11 +49,11 @@ def test_postgresql_is_private_and_unprivileged(postgres):
 
 def test_a_database_goes_away_even_if_somebody_is_connected(postgres):
     with postgres.database() as url:
-        held = engine_of(url).connect()
-        held.execute(sa.text("SELECT 1"))
+        open_connection = engine_of(url).connect()
+        open_connection.execute(sa.text("SELECT 1"))
     with pytest.raises(sa.exc.OperationalError, match="does not exist"):
         engine_of(url).connect()
     with pytest.raises((sa.exc.OperationalError, psycopg.OperationalError)):
-        held.execute(sa.text("SELECT 1"))
-    held.invalidate()
-    held.close()
+        open_connection.execute(sa.text("SELECT 1"))
+    open_connection.invalidate()
+    open_connection.close()

@@ -185,9 +185,9 @@ class World:
     # The content of the hosts
 
     def node(self, host):
-        there = [each.facts() for each in self.domains[host].values()]
+        domain_facts = [each.facts() for each in self.domains[host].values()]
         taken = Counter()
-        for each in there:
+        for each in domain_facts:
             facts = each["numa"] or {}
             if facts.get("pages") and each["state"] == "running":
                 huge = {
@@ -249,7 +249,10 @@ class World:
         }
         options |= {**HOSTS[host], "pci_report_in_placement": self.in_placement}
         return machines.node(
-            *there, host=host, options=options, **{"memory_mb": 1024, "numa_cells": cells, **more}
+            *domain_facts,
+            host=host,
+            options=options,
+            **{"memory_mb": 1024, "numa_cells": cells, **more},
         )
 
     def discover(self, some):
@@ -354,13 +357,13 @@ class World:
             self.build(name)
 
     def build(self, name):
-        given, row = self.alternates[name], self.row(name)
-        pci = [each["address"] for each in given.get("pci_devices", ())]
-        mdevs = [each["uuid"] for each in given.get("mdevs", ())]
-        self.domains[given["host"]][name] = Domain(
-            name, row.vcpus, row.memory_mb, given.get("numa"), pci, mdevs
+        alternate, row = self.alternates[name], self.row(name)
+        pci = [each["address"] for each in alternate.get("pci_devices", ())]
+        mdevs = [each["uuid"] for each in alternate.get("mdevs", ())]
+        self.domains[alternate["host"]][name] = Domain(
+            name, row.vcpus, row.memory_mb, alternate.get("numa"), pci, mdevs
         )
-        self.discover([given["host"]])
+        self.discover([alternate["host"]])
 
     def fail(self, name):
         """Let its build fail: it takes an alternate, or is released."""
@@ -385,12 +388,14 @@ class World:
 
     def die(self, host):
         """Let a host die. Its instances are claimed on other hosts; moves from or to it stay open."""
-        found = [
+        open_moves = [
             each
             for each in map(self.under_way, NAMES)
             if each and each.status in tables.OPEN_MIGRATION
         ]
-        if len(self.dead) == 2 or any(host in (each.source, each.destination) for each in found):
+        if len(self.dead) == 2 or any(
+            host in (each.source, each.destination) for each in open_moves
+        ):
             return
         self.dead.add(host)
         self._force_down(host, True)
@@ -466,50 +471,57 @@ class World:
 
     def _carry(self, name, migration):
         """Let the hypervisors carry out the order, once."""
-        here, there = self.domains[migration.source], self.domains[migration.destination]
+        source_domains, destination_domains = (
+            self.domains[migration.source],
+            self.domains[migration.destination],
+        )
         if migration.type == "resize":
-            found = self.read(resizes.describe, migration.uuid)
+            resize = self.read(resizes.describe, migration.uuid)
             if migration.source == migration.destination:
-                here[name] = here[name].sized(found["new"])
-            elif name not in there:
-                there[name] = here.pop(name).there(found["order"], found["new"])
-        elif name not in there:
-            there[name] = here[name].there(self.read(orders.order, migration.uuid))
+                source_domains[name] = source_domains[name].sized(resize["new"])
+            elif name not in destination_domains:
+                destination_domains[name] = source_domains.pop(name).there(
+                    resize["order"], resize["new"]
+                )
+        elif name not in destination_domains:
+            destination_domains[name] = source_domains[name].there(
+                self.read(orders.order, migration.uuid)
+            )
             if migration.type != "evacuation":
-                del here[name]
+                del source_domains[name]
 
     def go_on(self, name):
         """Kill the run after the hypervisors have done their work."""
         self._carry(name, self.under_way(name))
 
     def end(self, name):
-        found = self.under_way(name)
-        if found.status in tables.OPEN_MIGRATION:
-            self._carry(name, found)
-            self.write(migration_claims.finish, found.uuid, PROOF, None, NOW)
+        migration = self.under_way(name)
+        if migration.status in tables.OPEN_MIGRATION:
+            self._carry(name, migration)
+            self.write(migration_claims.finish, migration.uuid, PROOF, None, NOW)
         else:
-            self.write(migration_claims.confirm, found.uuid, PROOF, NOW)
+            self.write(migration_claims.confirm, migration.uuid, PROOF, NOW)
 
     def undo(self, name):
-        found = self.under_way(name)
-        if found.source == found.destination:
-            self.domains[found.source][name] = self.domains[found.source][name].sized(
-                self.read(resizes.describe, found.uuid)["old"]
+        migration = self.under_way(name)
+        if migration.source == migration.destination:
+            self.domains[migration.source][name] = self.domains[migration.source][name].sized(
+                self.read(resizes.describe, migration.uuid)["old"]
             )
-        if name in self.domains[found.source]:
-            self.write(migration_claims.undo, found.uuid, PROOF, "no", NOW)
+        if name in self.domains[migration.source]:
+            self.write(migration_claims.undo, migration.uuid, PROOF, "no", NOW)
 
     def revert(self, name):
-        found = self.under_way(name)
-        described = self.read(resizes.describe, found.uuid)
-        now = self.domains[found.destination].pop(name)
+        migration = self.under_way(name)
+        described = self.read(resizes.describe, migration.uuid)
+        now = self.domains[migration.destination].pop(name)
         back = (
             now.sized(described["old"])
-            if found.source == found.destination
+            if migration.source == migration.destination
             else now.there(described["back"], described["old"])
         )
-        self.domains[found.source][name] = back
-        self.write(migration_claims.revert, found.uuid, PROOF, None, NOW)
+        self.domains[migration.source][name] = back
+        self.write(migration_claims.revert, migration.uuid, PROOF, None, NOW)
 
     def delete(self, name):
         if self.open(name) is None:
@@ -557,7 +569,7 @@ class World:
                 for row in connection.execute(sa.select(tables.instances))
             }
             nodes = {row.id: row for row in connection.execute(sa.select(tables.compute_nodes))}
-            held, pci, mdevs = (
+            numa_by_node, pci, mdevs = (
                 numa.read(connection),
                 devices.read_pci(connection),
                 devices.read_mdevs(connection),
@@ -571,7 +583,7 @@ class World:
                     (row.instance_uuid, row.destination_node_id),
                 }
         for node, row in nodes.items():
-            having = [each["uuid"] for each in held.get(node, ())]
+            having = [each["uuid"] for each in numa_by_node.get(node, ())]
             having += [
                 each["owner"]
                 for each in (*pci.get(node, ()), *mdevs.get(node, ()))
@@ -583,7 +595,7 @@ class World:
                 if (owner.get(each, each), node) not in places
             ]
             problems += self._of_node(
-                row, held.get(node, ()), pci.get(node, ()), mdevs.get(node, ()), owner
+                row, numa_by_node.get(node, ()), pci.get(node, ()), mdevs.get(node, ()), owner
             )
         assert not problems, problems
 
@@ -596,9 +608,9 @@ class World:
         )
         pinnable = {cpu for cell in cells.values() for cpu in cell["pcpus"]}
         shared = {cpu for cell in cells.values() for cpu in cell["cpus"]}
-        for each in held:
-            uuid = owner.get(each["uuid"], each["uuid"])
-            for cell in each["cells"]:
+        for entry in held:
+            uuid = owner.get(entry["uuid"], entry["uuid"])
+            for cell in entry["cells"]:
                 for cpu in (*cell["pins"].values(), *cell["reserved"]):
                     if cpu in taken or cpu not in pinnable:
                         problems.append(
@@ -616,9 +628,9 @@ class World:
         owners = {each["address"]: each["owner"] for each in pci} | {
             each["uuid"]: each["owner"] for each in mdevs
         }
-        for each in pci:
-            if each["owner"] and each["parent_addr"] and owners.get(each["parent_addr"]):
-                problems.append(f"{each['address']} of {node.host} is given away twice")
+        for entry in pci:
+            if entry["owner"] and entry["parent_addr"] and owners.get(entry["parent_addr"]):
+                problems.append(f"{entry['address']} of {node.host} is given away twice")
         # The resources of a domain belong to its instance in the store.
         for name, domain in self.domains[node.host].items():
             facts = domain.facts()["numa"]
@@ -679,10 +691,10 @@ def walk(url, in_placement, sequence):
     with Store.open(url).read() as connection:
         found = audit.audit(connection, NOW)["findings"]
     assert not found, found
-    known = world.all()
+    recorded = world.all()
     fleets.empty(url)
     world.discover(HOSTS)
-    assert world.all() == known
+    assert world.all() == recorded
 
 
 @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))

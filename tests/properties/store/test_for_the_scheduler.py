@@ -185,12 +185,12 @@ def test_builds_and_moves_under_way_are_counted_when_wanted(store):
     # kvm1 itself reports 3.
     assert io_ops(columns={"num_io_ops"}) == [3 + 1 + 2, 1 + 3, 0]
     assert io_ops() == [3, 0, 0]
-    asked = {"name": "x", "vcpus": 1, "memory_mb": 64}
+    request = {"name": "x", "vcpus": 1, "memory_mb": 64}
     policy = Policy.from_mapping(
         {"enabled_filters": ["IoOpsFilter"], "max_io_ops_per_host": 4, "weighers": []}
     )
     with store.read() as connection:
-        (chosen,) = scheduling.decide(connection, [asked], policy, NOW)
+        (chosen,) = scheduling.decide(connection, [request], policy, NOW)
     assert (chosen["host"], chosen["alternates"]) == ("kvm3", [])
 
 
@@ -247,13 +247,13 @@ def test_aggregates_keep_keys_that_are_not_named_and_delete_by_null(store):
             and made["hosts"] == ["kvm1"]
         )
         assert not aggregates.ensure(connection, "fast", {"tier": "gold"}, ["kvm1"])[1]
-        found, changed = aggregates.ensure(
+        aggregate, changed = aggregates.ensure(
             connection, "fast", {"tier": None, "x": 1}, ["kvm2"], ["kvm1"]
         )
         assert (
             changed
-            and found["metadata"] == {"ssd": "True", "x": "1"}
-            and found["hosts"] == ["kvm2"]
+            and aggregate["metadata"] == {"ssd": "True", "x": "1"}
+            and aggregate["hosts"] == ["kvm2"]
         )
         with pytest.raises(DroverError, match="host kvm9 is not in the store"):
             aggregates.ensure(connection, "fast", None, ["kvm9"])

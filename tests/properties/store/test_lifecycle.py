@@ -69,12 +69,12 @@ def find(url, *wanted, **more):
 
 
 def test_by_name_by_uuid_and_by_both(fleet_url):
-    found = find(fleet_url, "web", uuid_of("db"), {"name": "web", "uuid": uuid_of("web")})
-    assert [(each["name"], each["host"], each["named"]) for each in found] == [
+    instances = find(fleet_url, "web", uuid_of("db"), {"name": "web", "uuid": uuid_of("web")})
+    assert [(each["name"], each["host"], each["named"]) for each in instances] == [
         ("web", "kvm1", True),
         ("db", "kvm1", False),
     ]
-    assert found[0]["nodes"] == ["kvm1"] and found[0]["migration"] is None
+    assert instances[0]["nodes"] == ["kvm1"] and instances[0]["migration"] is None
 
 
 @pytest.mark.parametrize(
@@ -137,10 +137,10 @@ def test_while_it_is_resized(fleet_url):
         {"flavor": "big", "resources": NEW},
         fleets.NOW,
     )
-    said = refusal(fleet_url, "web")
+    message = refusal(fleet_url, "web")
     assert (
-        "open resize from kvm1 to kvm2" in said
-        and "run drover.compute.instance_resize with drover_flavor=big again first" in said
+        "open resize from kvm1 to kvm2" in message
+        and "run drover.compute.instance_resize with drover_flavor=big again first" in message
     )
     write(fleet_url, migration_claims.finish, opened["uuid"], PROOF, "running", fleets.NOW)
     (instance,) = find(fleet_url, "web")
@@ -178,27 +178,27 @@ def test_a_resize_can_be_gone_on_with_by_another_run(fleet_url):
     opened = begin(fleet_url)
     assert begin(fleet_url)["new"] is False
     with Store.open(fleet_url).read() as connection:
-        found = resizes.describe(connection, opened["uuid"])
+        resize = resizes.describe(connection, opened["uuid"])
         # A drain of its host leaves it to the run of the resize.
         assert migration_orders.pending(connection, "kvm1") == []
-    assert (found["source"], found["destination"], found["same_host"], found["running"]) == (
+    assert (resize["source"], resize["destination"], resize["same_host"], resize["running"]) == (
         "kvm1",
         "kvm2",
         False,
         True,
     )
-    assert found["old"] == {"flavor": None, "vcpus": 1, "memory_mb": 64, "disk_gb": 5}
-    assert found["new"] == {"flavor": "big", "vcpus": 2, "memory_mb": 128, "disk_gb": 10}
+    assert resize["old"] == {"flavor": None, "vcpus": 1, "memory_mb": 64, "disk_gb": 5}
+    assert resize["new"] == {"flavor": "big", "vcpus": 2, "memory_mb": 128, "disk_gb": 10}
     assert (
-        found["order"]["destination"] == "kvm2"
-        and found["back"]["destination"] == "kvm1"
-        and found["arrived"] is False
+        resize["order"]["destination"] == "kvm2"
+        and resize["back"]["destination"] == "kvm1"
+        and resize["arrived"] is False
     )
     write(fleet_url, migration_claims.finish, opened["uuid"], PROOF, "shutoff", fleets.NOW)
     write(fleet_url, migration_claims.note, opened["uuid"], {"arrived": True}, fleets.NOW)
     with Store.open(fleet_url).read() as connection:
-        found = resizes.describe(connection, opened["uuid"])
-    assert (found["status"], found["arrived"], found["old"]["vcpus"]) == ("finished", True, 1)
+        resize = resizes.describe(connection, opened["uuid"])
+    assert (resize["status"], resize["arrived"], resize["old"]["vcpus"]) == ("finished", True, 1)
     write(fleet_url, migration_claims.revert, opened["uuid"], PROOF, "running", fleets.NOW)
     assert fleets.holdings(fleet_url)[uuid_of("web")] == {"kvm1": OLD}
 
@@ -245,10 +245,10 @@ def test_disks_are_never_made_smaller(fleet_url):
 
 
 def test_sizes_in_place_of_a_flavor(fleet_url):
-    found, resources, size = where(
+    host_name, resources, size = where(
         fleet_url, NewSize(sizes={"vcpus": 2, "memory_mb": 128, "disk_gb": 10})
     )
-    assert (found, resources) == ("kvm1", NEW)
+    assert (host_name, resources) == ("kvm1", NEW)
     assert size == {"flavor": None, "vcpus": 2, "memory_mb": 128, "disk_gb": 10}
     # A size without a value stays.
     assert where(fleet_url, NewSize(sizes={"memory_mb": 128}))[1:] == (

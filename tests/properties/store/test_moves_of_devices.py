@@ -93,13 +93,13 @@ def owners(url):
     with Store.open(url).read() as connection:
         hosts = {row.id: row.host for row in connection.execute(sa.select(tables.compute_nodes))}
         pci, mdevs = devices.read_pci(connection), devices.read_mdevs(connection)
-    found = [
+    owned = [
         (hosts[key], each["address"], each["owner"]) for key, some in pci.items() for each in some
     ]
-    found += [
+    owned += [
         (hosts[key], each["uuid"], each["owner"]) for key, some in mdevs.items() for each in some
     ]
-    return {(host, device): names[owner] for host, device, owner in found if owner}
+    return {(host, device): names[owner] for host, device, owner in owned if owner}
 
 
 #: Free devices of two hosts after kvm1 gave away: nothing, a virtual function (its physical one is
@@ -153,7 +153,7 @@ def test_peers_1_an_instance_without_devices_leaves_hosts_with_devices_alone(pre
     """kvm0 has the most room, and the only device that instances may get."""
     discover(prepared_url, hosts=["kvm0"])
     fleets.discover(prepared_url, node(domain("c", 1, 1024), host="kvm1"))
-    wanted = [
+    requests = [
         {"name": name, "uuid": uuid_of(name), "vcpus": 1, "memory_mb": 64, "disk_gb": 1}
         for name in ("a", "b")
     ]
@@ -161,19 +161,19 @@ def test_peers_1_an_instance_without_devices_leaves_hosts_with_devices_alone(pre
         {"weighers": {"PCIWeigher": 1.0, "RAMWeigher": 0.5}, "pci_alias": [ALIAS]}
     )
     with Store.open(prepared_url).read() as connection:
-        assert [each["host"] for each in scheduling.decide(connection, wanted, policy, NOW)] == [
+        assert [each["host"] for each in scheduling.decide(connection, requests, policy, NOW)] == [
             "kvm1",
             "kvm1",
         ]
-        wanted[0]["extra_specs"] = SPECS
-        assert [each["host"] for each in scheduling.decide(connection, wanted, policy, NOW)] == [
+        requests[0]["extra_specs"] = SPECS
+        assert [each["host"] for each in scheduling.decide(connection, requests, policy, NOW)] == [
             "kvm0",
             "kvm0",
         ]
 
 
 def place(url, name="a", host="kvm1", alias=None, **more):
-    wanted = {
+    request = {
         "name": name,
         "uuid": uuid_of(name),
         "vcpus": 1,
@@ -184,7 +184,7 @@ def place(url, name="a", host="kvm1", alias=None, **more):
     }
     with Store.open(url).read() as connection:
         selections = scheduling.decide(
-            connection, [wanted], Policy.from_mapping({"pci_alias": [alias or ALIAS]}), NOW
+            connection, [request], Policy.from_mapping({"pci_alias": [alias or ALIAS]}), NOW
         )
     (claimed,) = fleets.claim(url, *selections)
     return claimed
@@ -306,14 +306,16 @@ def test_a_mediated_device_is_claimed_with_its_allocation(prepared_url, end):
         "parent": PARENT,
         "type": "nvidia-11",
     }
-    there = pair["there"]["uuid"]
-    assert there in (THERE, mdev_uuids.made_for(uuid_of("a"), PARENT, "nvidia-11", 0))
-    assert owners(prepared_url) == {("kvm1", THERE): "a", ("kvm2", there): "a"}
+    claimed_uuid = pair["there"]["uuid"]
+    assert claimed_uuid in (THERE, mdev_uuids.made_for(uuid_of("a"), PARENT, "nvidia-11", 0))
+    assert owners(prepared_url) == {("kvm1", THERE): "a", ("kvm2", claimed_uuid): "a"}
     if end == "finish":
         write(prepared_url, migration_claims.finish, migration, PROOF, "shutoff", NOW)
     else:
         write(prepared_url, migration_claims.undo, migration, PROOF, "aborted", NOW)
-    assert list(owners(prepared_url)) == [("kvm2", there) if end == "finish" else ("kvm1", THERE)]
+    assert list(owners(prepared_url)) == [
+        ("kvm2", claimed_uuid) if end == "finish" else ("kvm1", THERE)
+    ]
 
 
 def test_an_evacuation_claims_them_and_the_dead_host_keeps_its_own(prepared_url):
@@ -342,7 +344,7 @@ def target(flavor, selection):
 @pytest.mark.parametrize("host", ["kvm1", "kvm2"])
 def test_a_resize_changes_no_devices(prepared_url, host):
     address = with_gpu(prepared_url)
-    wanted = {
+    request = {
         "name": "a",
         "uuid": uuid_of("b"),
         "vcpus": 1,
@@ -351,7 +353,7 @@ def test_a_resize_changes_no_devices(prepared_url, host):
         "host": host,
     }
     with Store.open(prepared_url).read() as connection:
-        (plain,) = scheduling.decide(connection, [wanted], Policy.from_mapping({}), NOW)
+        (plain,) = scheduling.decide(connection, [request], Policy.from_mapping({}), NOW)
     with pytest.raises(DroverError, match="asks for other PCI devices than the instance has"):
         write(
             prepared_url,
@@ -373,13 +375,13 @@ def test_a_resize_changes_no_devices(prepared_url, host):
         NOW,
     )
     with Store.open(prepared_url).read() as connection:
-        found = resizes.describe(connection, opened["uuid"])
+        resize = resizes.describe(connection, opened["uuid"])
     if host == "kvm1":
-        assert owners(prepared_url) == {("kvm1", address): "a"} and "devices" not in found["order"]
+        assert owners(prepared_url) == {("kvm1", address): "a"} and "devices" not in resize["order"]
         return
     assert owners(prepared_url) == {("kvm1", address): "a", ("kvm2", address): "a"}
     for way in ("order", "back"):
-        assert [each["address_there"] for each in found[way]["devices"]["pci"]] == [address]
+        assert [each["address_there"] for each in resize[way]["devices"]["pci"]] == [address]
 
 
 def asked(url):

@@ -38,13 +38,15 @@ def tree(url):
                 tables.resource_providers.c.parent_id.is_not(None)
             )
         ).all()
-        classes, names, totals, traits, held = (
+        classes, names, totals, traits, allocation_table = (
             tables.resource_classes, tables.traits, tables.inventories, tables.provider_traits, tables.allocations,
         )  # fmt: skip
         amounts = connection.execute(sa.select(totals, classes.c.name).join(classes)).all()
         words = connection.execute(sa.select(traits.c.provider_id, names.c.name).join(names)).all()
         taken = connection.execute(
-            sa.select(held.c.provider_id, held.c.used, classes.c.name).join(classes)
+            sa.select(allocation_table.c.provider_id, allocation_table.c.used, classes.c.name).join(
+                classes
+            )
         ).all()
     fields = ("total", "max_unit", *USUAL)
     return {

@@ -146,11 +146,11 @@ def place(prepared_url, tmp_path):
         places = {name: read.where(item) for item in items for name in check.names_of(item)}
         with Store.open(prepared_url).read() as connection:
             known_flavors, known_images = keeping.known(connection, sections)
-            wanted = check.with_flavors(checked, known_flavors, places)
+            definitions = check.with_flavors(checked, known_flavors, places)
             resolved = identity.resolve(
-                wanted, instances.listing(connection), [], known_flavors, known_images, places
+                definitions, instances.listing(connection), [], known_flavors, known_images, places
             )
-            check.known_names("images", list(zip(wanted, resolved)), known_images, places)
+            check.known_names("images", list(zip(definitions, resolved)), known_images, places)
             selections = scheduling.decide(
                 connection,
                 [each["request"] for each in resolved],

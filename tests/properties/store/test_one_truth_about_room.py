@@ -215,10 +215,10 @@ def test_a_full_pool_can_be_drained_from_host_to_host(prepared_url):
         host("kvm3", local_gb=45, memory_mb=65536),
     )
     with Store.open(prepared_url).read() as connection:
-        there = read_host_instances(connection, "kvm1")
-        wanted = scheduling.columns_for_moves(there, POLICY)
+        instances = read_host_instances(connection, "kvm1")
+        wanted = scheduling.columns_for_moves(instances, POLICY)
         columns = host_columns.read_columns(connection, NOW, wanted=wanted)
-    plan = plan_drain(columns, there, "kvm1", POLICY)
+    plan = plan_drain(columns, instances, "kvm1", POLICY)
     assert plan["status"] == "ok"
     assert {move["name"]: move["host"] for move in plan["moves"]}["a"] == "kvm2"
 

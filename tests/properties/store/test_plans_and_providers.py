@@ -249,11 +249,11 @@ def test_a_move_keeps_what_it_has_on_the_pool_that_both_see(prepared_url):
     plan = drain(prepared_url)
     assert plan["status"] == "ok"
     carry_out(prepared_url, plan)
-    found = held(prepared_url)[uuid_of("web")]
-    assert found == (
+    by_provider = held(prepared_url)[uuid_of("web")]
+    assert by_provider == (
         {"kvm2": {"VCPU": 1, "MEMORY_MB": 64}, "full": {"DISK_GB": 30}}
         if where(plan)["web"] == "kvm2"
-        else found
+        else by_provider
     )
     assert where(plan)["web"] in ("kvm2", "kvm3")
     write(
@@ -300,11 +300,11 @@ def test_no_claim_of_a_planned_move_is_refused(prepared_url, seed):
             aggregates=names[: rng.randint(2, 5)],
         )
         for guest, place in guests.items():
-            wanted = rng.randint(0, 2)
-            card = next((each for each in cards[place] if each[1] >= wanted), None)
-            if wanted and card:
-                card[1] -= wanted
-                hold(connection, guest, card[0], {"VGPU": wanted})
+            amount = rng.randint(0, 2)
+            card = next((each for each in cards[place] if each[1] >= amount), None)
+            if amount and card:
+                card[1] -= amount
+                hold(connection, guest, card[0], {"VGPU": amount})
             if place in names[:2]:
                 hold(connection, guest, "pool", {"DISK_GB": rng.randint(1, 4)})
 
@@ -362,25 +362,25 @@ def test_capacity_counts_nested_classes(gpu_url):
             (spec,) = scheduling.read_specs(
                 connection, [{"name": "x", "vcpus": 1, "memory_mb": 64, "disk_gb": 0, **more}]
             )
-            wanted, instances = (
+            query, instances = (
                 scheduling.columns_for_specs([spec], POLICY),
                 read_amounts(connection),
             )
-            wanted.groups = wanted.instances = ALL
-            wanted.classes |= scheduling.classes_of(instances)
-            columns = scheduling.read_columns(connection, NOW, 0, wanted)
+            query.groups = query.instances = ALL
+            query.classes |= scheduling.classes_of(instances)
+            columns = scheduling.read_columns(connection, NOW, 0, query)
         return plan_capacity(columns, spec, POLICY, instances)
 
-    found = count(resources={"VGPU": 1})
-    assert {each["host"]: each["count"] for each in found["hosts"]} == {
+    answer = count(resources={"VGPU": 1})
+    assert {each["host"]: each["count"] for each in answer["hosts"]} == {
         "kvm1": 1,
         "kvm2": 0,
         "kvm3": 0,
         "kvm4": 1,
     }
-    assert (found["total"], found["short"]) == (2, "VGPU")
+    assert (answer["total"], answer["short"]) == (2, "VGPU")
     # A lost instance takes a card on another host: after a loss of kvm1 none is left, the instance
     # of kvm2 takes one of two.
-    assert found["with_loss"] == {"total": 0, "host": "kvm1", "survives": True}
+    assert answer["with_loss"] == {"total": 0, "host": "kvm1", "survives": True}
     write(gpu_url, hold, "web", "kvm1-gpu", {"VGPU": 1})
     assert count()["with_loss"] == {"total": 0, "host": "kvm1", "survives": False}

@@ -55,12 +55,12 @@ def test_f5_controllers_behind_a_pooler_work_at_the_same_time(postgres, store, m
             forks.Process(target=work, args=(by_way(store), number, outcomes))
             for number in range(CONTROLLERS)
         ]
-        for each in controllers:
-            each.start()
-        said = [outcomes.get(timeout=300) for _dummy in controllers]
-        for each in controllers:
-            each.join()
-    assert said == [""] * CONTROLLERS
+        for controller in controllers:
+            controller.start()
+        messages = [outcomes.get(timeout=300) for _dummy in controllers]
+        for controller in controllers:
+            controller.join()
+    assert messages == [""] * CONTROLLERS
     with Store.open(store).read() as connection:
         assert {services.get(connection, f"kvm{number}").host for number in range(CONTROLLERS)} == {
             f"kvm{each}" for each in range(CONTROLLERS)
@@ -103,11 +103,11 @@ def test_f5_limits_of_the_role_count_behind_a_pooler(postgres, store):
 def test_f5_only_a_damaged_store_is_to_be_restored(postgres, store):
     """Any other error of the database does not lead to a restore, because a restore would lose the
     later changes."""
-    found = Store.open(store)
-    found.upgrade()
+    opened_store = Store.open(store)
+    opened_store.upgrade()
 
     def sentence(text):
-        with pytest.raises(DroverError) as problem, found.write() as connection:
+        with pytest.raises(DroverError) as problem, opened_store.write() as connection:
             connection.execute(sa.text(text))
         return str(problem.value)
 
@@ -121,13 +121,13 @@ def test_f5_only_a_damaged_store_is_to_be_restored(postgres, store):
 
 def test_f5_a_damaged_file_is_to_be_restored(tmp_path):
     path = tmp_path / "store.db"
-    found = Store.open(f"sqlite:///{path}")
-    found.upgrade()
+    opened_store = Store.open(f"sqlite:///{path}")
+    opened_store.upgrade()
     size = path.stat().st_size
     with open(path, "r+b") as file:
         file.seek(8192)
         file.write(b"\xff" * (size - 8192))
-    with pytest.raises(DroverError, match="restore a backup"), found.write() as connection:
+    with pytest.raises(DroverError, match="restore a backup"), opened_store.write() as connection:
         for table in tables.metadata.sorted_tables:
             connection.execute(sa.select(table)).all()
     with (

@@ -89,18 +89,20 @@ def test_a_flavor_that_only_an_image_completes_is_counted_by_its_size(url):
 def test_instances_that_are_known_are_where_they_would_be_read(url):
     def read(wanted):
         with Store.open(url).read() as connection:
-            known = instances_for_plans.read_instances(connection)
-            found = host_columns.read_columns(
+            instances = instances_for_plans.read_instances(connection)
+            fleet_columns = host_columns.read_columns(
                 connection,
                 NOW,
                 0,
                 host_columns.ColumnQuery(
-                    instances=known if wanted is None else wanted, groups=host_columns.ALL
+                    instances=instances if wanted is None else wanted, groups=host_columns.ALL
                 ),
             )
-        for group in found["server_groups"].values():
+        for group in fleet_columns["server_groups"].values():
             group["members"].sort()
-        return {name: found[name] for name in ("instances", "instance_names", "server_groups")}
+        return {
+            name: fleet_columns[name] for name in ("instances", "instance_names", "server_groups")
+        }
 
     assert read(None) == read(host_columns.ALL)
     assert read(None)["server_groups"]["apart"]["members"] == sorted(map(fleets.uuid_of, "ac"))

@@ -39,12 +39,12 @@ def too_long(log: str) -> list[str]:
 
 def main(checkout: str, base: str = BASE) -> int:
     try:
-        known = git(checkout, "rev-parse", "--quiet", "--verify", f"{base}^{{commit}}")
+        git_run = git(checkout, "rev-parse", "--quiet", "--verify", f"{base}^{{commit}}")
     except FileNotFoundError:
         print("left out: git is not installed")
         return 0
-    if known.returncode:
-        reason = known.stderr.strip() or f"the history here does not reach back to {base[:8]}"
+    if git_run.returncode:
+        reason = git_run.stderr.strip() or f"the history here does not reach back to {base[:8]}"
         print(f"left out: {reason}")
         return 0
     log = git(checkout, "log", "--no-merges", "--format=%h %s", f"{base}..HEAD")

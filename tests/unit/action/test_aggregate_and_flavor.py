@@ -71,16 +71,20 @@ DIFF = {"diff": True}
 
 
 def test_aggregate_from_making_it_to_deleting_it(fleet_url, tmp_path):
-    wanted = {"name": "fast", "metadata": {"ssd": True, "tier": "gold"}, "hosts": ["kvm3", "kvm2"]}
+    aggregate = {
+        "name": "fast",
+        "metadata": {"ssd": True, "tier": "gold"},
+        "hosts": ["kvm3", "kvm2"],
+    }
     made = {"name": "fast", "metadata": {"ssd": "True", "tier": "gold"}, "hosts": ["kvm2", "kvm3"]}
     less = {"name": "fast", "metadata": {"tier": None}, "remove_hosts": ["kvm2"]}
     gone = {"name": "fast", "state": "absent"}
-    found, output = results(
+    answers, output = results(
         tmp_path,
         fleet_url,
-        ("aggregate", wanted, CHECK),
-        ("aggregate", wanted, DIFF),
-        ("aggregate", wanted, DIFF),
+        ("aggregate", aggregate, CHECK),
+        ("aggregate", aggregate, DIFF),
+        ("aggregate", aggregate, DIFF),
         ("aggregate", {"name": "fast"}, {}),
         ("aggregate", gone, {}),
         ("aggregate", less, DIFF),
@@ -90,7 +94,7 @@ def test_aggregate_from_making_it_to_deleting_it(fleet_url, tmp_path):
         ("aggregate", gone, {}),
         ("aggregate", gone, {}),
     )
-    assert [each["changed"] for each in found] == [
+    assert [each["changed"] for each in answers] == [
         True,
         True,
         False,
@@ -103,21 +107,21 @@ def test_aggregate_from_making_it_to_deleting_it(fleet_url, tmp_path):
         True,
         False,
     ]
-    (difference,) = found[1]["diff"]
+    (difference,) = answers[1]["diff"]
     assert (difference["before"], difference["after"]) == ({}, made)
-    assert found[0]["diff"] == found[1]["diff"]
-    assert found[2]["diff"][0]["before"] == found[2]["diff"][0]["after"] == made
-    assert {key: found[1]["aggregate"][key] for key in made} == made and len(
-        found[1]["aggregate"]["uuid"]
+    assert answers[0]["diff"] == answers[1]["diff"]
+    assert answers[2]["diff"][0]["before"] == answers[2]["diff"][0]["after"] == made
+    assert {key: answers[1]["aggregate"][key] for key in made} == made and len(
+        answers[1]["aggregate"]["uuid"]
     ) == 36
     assert (
         "Aggregate fast has hosts: kvm2, kvm3. Take them out with remove_hosts first."
-        in found[4]["msg"]
+        in answers[4]["msg"]
     )
-    assert found[5]["aggregate"]["metadata"] == {"ssd": "True"} and found[5]["aggregate"][
+    assert answers[5]["aggregate"]["metadata"] == {"ssd": "True"} and answers[5]["aggregate"][
         "hosts"
     ] == ["kvm3"]
-    assert (found[8]["diff"][0]["after"], found[8]["diff"][0]["before"]["hosts"]) == ({}, [])
+    assert (answers[8]["diff"][0]["after"], answers[8]["diff"][0]["before"]["hosts"]) == ({}, [])
     assert '+        "tier": "gold"' in output
     assert stored(fleet_url, aggregates, "fast") is None
 
@@ -125,7 +129,7 @@ def test_aggregate_from_making_it_to_deleting_it(fleet_url, tmp_path):
 def test_zones_of_aggregates(fleet_url, tmp_path):
     """A host has one zone, and the zone does not change while instances that were placed by it are
     there."""
-    found, _output = results(
+    answers, _output = results(
         tmp_path,
         fleet_url,
         (
@@ -152,15 +156,15 @@ def test_zones_of_aggregates(fleet_url, tmp_path):
         "host kvm9 is not in the store. Run drover.compute.discover, or correct the name.",
         "value of state must be one of: present, absent",
     ]
-    for result, text in zip(found, says):
+    for result, text in zip(answers, says):
         assert result["failed"] and text in result["msg"], result["msg"]
-    assert found[8]["changed"] and found[8]["aggregate"]["hosts"] == ["kvm1", "kvm3"]
+    assert answers[8]["changed"] and answers[8]["aggregate"]["hosts"] == ["kvm1", "kvm3"]
     assert stored(fleet_url, aggregates, "zone2") is None
     assert stored(fleet_url, aggregates, "zone1")["metadata"] == {"availability_zone": "az1"}
 
 
 def test_flavor_from_making_it_to_deleting_it(fleet_url, tmp_path):
-    wanted = {
+    flavor = {
         "name": "db",
         "vcpus": 4,
         "memory_mb": 2048,
@@ -179,19 +183,19 @@ def test_flavor_from_making_it_to_deleting_it(fleet_url, tmp_path):
         "extra_specs": {"hw:cpu_cores": None, "tier": "<or> a <or> b"},
     }
     gone = {"name": "db", "state": "absent"}
-    found, output = results(
+    answers, output = results(
         tmp_path,
         fleet_url,
-        ("flavor", wanted, CHECK),
-        ("flavor", wanted, DIFF),
-        ("flavor", wanted, DIFF),
+        ("flavor", flavor, CHECK),
+        ("flavor", flavor, DIFF),
+        ("flavor", flavor, DIFF),
         ("flavor", less, DIFF),
         ("flavor", less, {}),
         ("flavor", gone, CHECK),
         ("flavor", gone, {}),
         ("flavor", gone, {}),
     )
-    assert [each["changed"] for each in found] == [
+    assert [each["changed"] for each in answers] == [
         True,
         True,
         False,
@@ -201,20 +205,20 @@ def test_flavor_from_making_it_to_deleting_it(fleet_url, tmp_path):
         True,
         False,
     ]
-    (difference,) = found[1]["diff"]
+    (difference,) = answers[1]["diff"]
     assert (difference["before"], difference["after"]) == ({}, made)
-    assert found[0]["diff"] == found[1]["diff"]
-    assert found[2]["diff"][0]["before"] == found[2]["diff"][0]["after"] == made
+    assert answers[0]["diff"] == answers[1]["diff"]
+    assert answers[2]["diff"][0]["before"] == answers[2]["diff"][0]["after"] == made
     changed = {**made, "memory_mb": 1024, "extra_specs": {"ssd": "true", "tier": "<or> a <or> b"}}
-    assert {key: found[3]["flavor"][key] for key in made} == changed
-    assert found[3]["diff"][0]["before"]["memory_mb"] == 2048
+    assert {key: answers[3]["flavor"][key] for key in made} == changed
+    assert answers[3]["diff"][0]["before"]["memory_mb"] == 2048
     assert '-    "memory_mb": 2048,' in output
     assert stored(fleet_url, flavors, "db") is None
 
 
 def test_bad_flavors(fleet_url, tmp_path):
     whole = {"name": "db", "vcpus": 1, "memory_mb": 64}
-    found, _output = results(
+    answers, _output = results(
         tmp_path,
         fleet_url,
         ("flavor", {"name": "db", "vcpus": 1}, {}),
@@ -236,6 +240,6 @@ def test_bad_flavors(fleet_url, tmp_path):
         "Flavor db: the extra spec 'x' must be text, not [1].",
         "missing required arguments: name",
     ]
-    for result, text in zip(found, says):
+    for result, text in zip(answers, says):
         assert result["failed"] and text in result["msg"], result["msg"]
     assert stored(fleet_url, flavors, "db") is None

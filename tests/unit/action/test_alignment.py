@@ -46,11 +46,11 @@ def url(fleet_url, there, tmp_path):
 
 
 def align(url, *definitions, check=False, diff=False, **args):
-    wanted = run(
+    resolved = run(
         "_definitions", instances=[{**WEB, **each} for each in definitions], store_url=url
     )["instances"]
     return run(
-        "_alignment", check=check, diff=diff, definitions=wanted, timeout=1, store_url=url, **args
+        "_alignment", check=check, diff=diff, definitions=resolved, timeout=1, store_url=url, **args
     )
 
 
@@ -105,10 +105,10 @@ def test_settings_and_devices_are_changed_and_the_guest_runs_on(url, there, tmp_
         "disks": [{"size_gb": 1}, {"size_gb": 1, "path": str(tmp_path / "data.qcow2")}],
     }
     before = fleets.snapshot(url)
-    told = align(url, wish, apply=True, check=True, diff=True)
-    assert told["changed"] is True and not told["problems"] and fleets.snapshot(url) == before
+    dry_run = align(url, wish, apply=True, check=True, diff=True)
+    assert dry_run["changed"] is True and not dry_run["problems"] and fleets.snapshot(url) == before
     assert not os.path.exists(tmp_path / "data.qcow2") and "move" not in inner(there)
-    assert "the definition says move never and priority 3" in told["lines"][0], (
+    assert "the definition says move never and priority 3" in dry_run["lines"][0], (
         "in check mode it is as it was"
     )
     begun = domain(there).ID()
@@ -116,7 +116,7 @@ def test_settings_and_devices_are_changed_and_the_guest_runs_on(url, there, tmp_
     assert (
         done["changed"] is True
         and done["problems"] == done["lines"] == []
-        and done["diff"] == told["diff"]
+        and done["diff"] == dry_run["diff"]
     )
     assert (
         done["diff"][0]["before_header"] == "web" and done["diff"][0]["after"]["autostart"] == "yes"
@@ -164,15 +164,15 @@ def test_sizes_are_changed_by_a_resize_that_waits_to_be_confirmed(url, there):
 def test_nothing_is_detached(url, there, tmp_path):
     extra = str(tmp_path / "extra.qcow2")
     run("instance_disk", name="web", path=extra, size=1, timeout=0, store_url=url)
-    found = align(url, {}, apply=True)
+    answer = align(url, {}, apply=True)
     assert (
-        found["changed"] is False
-        and f"disk vdb {extra}, the definition says none" in found["lines"][0]
+        answer["changed"] is False
+        and f"disk vdb {extra}, the definition says none" in answer["lines"][0]
     )
-    found = align(url, {"disks": []}, apply=True)
+    answer = align(url, {"disks": []}, apply=True)
     assert (
-        found["changed"] is False
-        and "detach it with drover.compute.instance_disk" in found["lines"][1]
+        answer["changed"] is False
+        and "detach it with drover.compute.instance_disk" in answer["lines"][1]
     )
     assert inner(there).count("<disk ") == 2
 
@@ -183,15 +183,15 @@ def test_a_host_that_does_not_answer_stops_no_other(url, there):
         run("compute_node", {"inventory_hostname": host}, store_url=url)
     there.hosts["kvm1"].reached = False
     db = {"name": "db", "uuid": uuid_of("db"), "autostart": True}
-    found = align(url, {"vcpus": 4}, db, apply=True)
-    assert found["changed"] is True and domain(there, "db", "kvm2").autostart() == 1
-    assert "web was not changed: its host kvm1 does not answer." in found["problems"]
-    assert found["lines"][:2] == [
+    answer = align(url, {"vcpus": 4}, db, apply=True)
+    assert answer["changed"] is True and domain(there, "db", "kvm2").autostart() == 1
+    assert "web was not changed: its host kvm1 does not answer." in answer["problems"]
+    assert answer["lines"][:2] == [
         "web: its host kvm1 does not answer; it is compared with what the last discovery saw.",
         "web: vcpus 1, the definition says 4.",
     ]
-    found = align(url, {"vcpus": 4}, db)
-    assert found["problems"] == [] and len(found["lines"]) == 2, (
+    answer = align(url, {"vcpus": 4}, db)
+    assert answer["problems"] == [] and len(answer["lines"]) == 2, (
         "what is only compared is no failure"
     )
 
@@ -199,12 +199,14 @@ def test_a_host_that_does_not_answer_stops_no_other(url, there):
 def test_an_instance_whose_domain_is_not_there_or_has_another_name(url, there):
     domain(there).destroy()
     domain(there).undefine()
-    found = align(url, {"vcpus": 4}, apply=True)
-    assert "drover.compute.discover" in found["problems"][0] and found["changed"] is False
+    answer = align(url, {"vcpus": 4}, apply=True)
+    assert "drover.compute.discover" in answer["problems"][0] and answer["changed"] is False
     there.hosts["kvm1"].define("other", uuid_of("web"), disks=[])
-    found = align(url, {"vcpus": 4}, apply=True)
-    assert found["changed"] is False and "name other, the definition says web" in found["lines"][0]
-    assert "virsh domrename" in found["lines"][1]
+    answer = align(url, {"vcpus": 4}, apply=True)
+    assert (
+        answer["changed"] is False and "name other, the definition says web" in answer["lines"][0]
+    )
+    assert "virsh domrename" in answer["lines"][1]
 
 
 def test_an_instance_that_is_off_stays_off(url, there):
@@ -246,10 +248,10 @@ def test_what_an_earlier_run_began_is_ended(url, there, tmp_path):
 
 
 def test_a_definition_of_the_same_disk_by_its_size_only(url, there, tmp_path):
-    told = align(url, {"disks": [{"size_gb": 2}]})
+    comparison = align(url, {"disks": [{"size_gb": 2}]})
     assert (
-        told["changed"] is False
-        and told["lines"][0] == "web: disk 1 size 1 GiB, the definition says 2 GiB."
+        comparison["changed"] is False
+        and comparison["lines"][0] == "web: disk 1 size 1 GiB, the definition says 2 GiB."
     )
     done = align(url, {"disks": [{"size_gb": 2}]}, apply=True)
     assert (
@@ -267,10 +269,10 @@ def test_a_definition_of_the_same_disk_by_its_size_only(url, there, tmp_path):
     align(url, {"disks": [{"size_gb": 2}]}, apply=True)
     with Store.open(url).read() as connection:
         assert orders.read(connection, uuid_of("web")).order_uuid is None
-    found = align(url, {"disks": [{"size_gb": 1}]}, apply=True)
+    answer = align(url, {"disks": [{"size_gb": 1}]}, apply=True)
     assert (
-        found["changed"] is False
-        and "a disk is never made smaller; correct the definition" in found["lines"][1]
+        answer["changed"] is False
+        and "a disk is never made smaller; correct the definition" in answer["lines"][1]
     )
 
 
@@ -295,15 +297,15 @@ def test_changed_extra_specs_are_named_with_the_way_out(url):
             {"extra_specs": {"hw:cpu_policy": "dedicated", "trait:CUSTOM_A": "required"}},
             fleets.NOW,
         )
-    told = align(url, {"flavor": "f", "extra_specs": {"hw:numa_nodes": 1}})
-    assert told["lines"][0] == (
+    answer = align(url, {"flavor": "f", "extra_specs": {"hw:numa_nodes": 1}})
+    assert answer["lines"][0] == (
         "web: extra spec hw:numa_nodes none, the definition says 1; extra spec hw:cpu_policy shared, the definition says dedicated."
     )
     assert (
         "resize it with drover.compute.instance_resize to a flavor of another name"
-        in told["lines"][1]
+        in answer["lines"][1]
     )
-    assert len(told["lines"]) == 2, "no change is promised"
+    assert len(answer["lines"]) == 2, "no change is promised"
     applied = align(url, {"flavor": "f"}, apply=True)
     assert (
         applied["changed"] is False

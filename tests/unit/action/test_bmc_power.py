@@ -38,14 +38,14 @@ def bmc(tmp_path):
 
 def ask(server, variables=None, **args):
     """Call the module once."""
-    given = {
+    arguments = {
         "driver": "redfish",
         "address": server.address,
         "user": USER,
         "password": PASSWORD,
         "ca_path": str(server.certificate),
     }
-    result = run("_bmc_power", variables, **{**given, "timeout": 20, **args})
+    result = run("_bmc_power", variables, **{**arguments, "timeout": 20, **args})
     assert PASSWORD not in str(result)
     return result
 
@@ -312,10 +312,10 @@ def test_f20_brothers_an_error_with_status_200(bmc, path):
     }
     more = {"Members": []} if path.endswith("Systems") else {}
     server = bmc(answers={path: {**words, **more}})
-    found = ask(server)
+    answer = ask(server)
     assert (
-        found["power_state"] == "unknown" and "The inventory is being rebuilt" in found["problem"]
-    ), found
+        answer["power_state"] == "unknown" and "The inventory is being rebuilt" in answer["problem"]
+    ), answer
 
 
 def test_f20_an_error_is_no_empty_list(bmc):
@@ -426,14 +426,14 @@ def test_f19_forms_of_an_address(bmc, form):
 
 
 def command(port, address="127.0.0.1:{port}", **args):
-    given = {
+    arguments = {
         "driver": "ipmi",
         "address": address.format(port=port),
         "user": ipmi_server.USER,
         "password": PASSWORD,
         "timeout": 20,
     }
-    result = run("_bmc_power", **{**given, **args})
+    result = run("_bmc_power", **{**arguments, **args})
     assert PASSWORD not in str(result)
     return result
 
@@ -546,8 +546,8 @@ def test_b2_the_controller_of_the_host(bmc, known, told):
 def test_b2_the_controller_of_another_machine_is_not_this_host(bmc, known, told, state):
     server = bmc(uuid=told)
     server.state = state
-    found = ask_for(known, server, wanted="off", deadline=0)
-    assert found["power_state"] == "unknown"
+    answer = ask_for(known, server, wanted="off", deadline=0)
+    assert answer["power_state"] == "unknown"
     for part in (
         "another machine than kvm1",
         told,
@@ -556,8 +556,8 @@ def test_b2_the_controller_of_another_machine_is_not_this_host(bmc, known, told,
         "drover_power_uuid",
         "host_replace -e drover_host=kvm1",
     ):
-        assert part in found["problem"], found
-    assert ("kvm2" in found["problem"]) == (told == OTHER)
+        assert part in answer["problem"], answer
+    assert ("kvm2" in answer["problem"]) == (told == OTHER)
     for wish in ("off", "shutdown", "on"):
         refused = ask_for(known, server, request=wish)
         assert (
@@ -579,7 +579,7 @@ def test_b2_a_host_that_was_never_read_has_nothing_to_compare(bmc, known):
 
 
 def ipmi_for(url, port, **args):
-    given = {
+    arguments = {
         "driver": "ipmi",
         "address": f"127.0.0.1:{port}",
         "user": ipmi_server.USER,
@@ -587,7 +587,7 @@ def ipmi_for(url, port, **args):
         "timeout": 20,
         "host": "kvm1",
     }
-    return run("_bmc_power", {"drover_store_url": url}, **{**given, **args})
+    return run("_bmc_power", {"drover_store_url": url}, **{**arguments, **args})
 
 
 @pytest.mark.parametrize("wire", ["bytes", "bytes_le", "backwards", "bytes_le backwards", "none"])
@@ -601,10 +601,10 @@ def test_b2_ipmi_writes_the_uuid_in_any_order(known, wire):
 
 def test_b2_ipmi_of_another_machine(known):
     with ipmi_server.running(guid=uuid.UUID(OTHER).bytes.hex()) as (port, bmc):
-        found = ipmi_for(known, port)
+        answer = ipmi_for(known, port)
         assert (
-            found["power_state"] == "unknown"
-            and "another machine than kvm1, kvm2" in found["problem"]
+            answer["power_state"] == "unknown"
+            and "another machine than kvm1, kvm2" in answer["problem"]
         )
         refused = ipmi_for(known, port, request="off")
         assert refused["failed"] and refused["begun"] is False
@@ -613,10 +613,10 @@ def test_b2_ipmi_of_another_machine(known):
 
 def test_b2_a_domain_of_an_outer_libvirt_is_compared_too(known):
     for told, words in ((FIRMWARE, ""), ("", ""), (OTHER, "another machine than kvm1, kvm2")):
-        found = run("_power_machine", {"drover_store_url": known}, host="kvm1", reported=told)[
+        problem = run("_power_machine", {"drover_store_url": known}, host="kvm1", reported=told)[
             "problem"
         ]
-        assert words in found and bool(words) == bool(found)
+        assert words in problem and bool(words) == bool(problem)
     assert (
         run("_power_machine", {"drover_store_url": known}, host="kvm1", reported=OTHER, uuid=OTHER)[
             "problem"

@@ -36,23 +36,23 @@ def file(tmp_path):
 
 
 def test_those_that_were_removed_are_marked(prepared_url, file):
-    given = {"path": str(file), "store_url": prepared_url}
+    arguments = {"path": str(file), "store_url": prepared_url}
     gone = [
         "web1",
         {"name": "web2", "uuid": uuid_of("web2")},
         {"name": "web3", "uuid": uuid_of("another")},
     ]
     before = file.read_text()
-    told = run("_definitions", mark_absent=gone, check=True, diff=True, **given)
-    assert told["changed"] is True and file.read_text() == before
-    assert run("_definitions", mark_absent=gone, **given)["changed"] is True
+    dry_run = run("_definitions", mark_absent=gone, check=True, diff=True, **arguments)
+    assert dry_run["changed"] is True and file.read_text() == before
+    assert run("_definitions", mark_absent=gone, **arguments)["changed"] is True
     # The third one has another uuid, so it is another instance.
-    wanted = before.replace("- name: web1\n", "- name: web1\n    state: absent\n").replace(
+    expected = before.replace("- name: web1\n", "- name: web1\n    state: absent\n").replace(
         "{name: web2,", "{name: web2, state: absent,"
     )
-    assert file.read_text() == wanted and told["diff"][0]["after"] == wanted
-    assert run("_definitions", mark_absent=gone, **given)["changed"] is False
-    found = run("_definitions", **given)
+    assert file.read_text() == expected and dry_run["diff"][0]["after"] == expected
+    assert run("_definitions", mark_absent=gone, **arguments)["changed"] is False
+    found = run("_definitions", **arguments)
     assert [each["name"] for each in found["instances"]] == ["web3"]
     assert (found["absent"], found["still_there"]) == (["web1", "web2"], [])
 
@@ -88,13 +88,13 @@ def test_what_may_be_removed_provably_is_of_its_definition(
     fleets.discover(prepared_url, host("kvm1", domain("web1")))
     with Store.open(prepared_url).write() as connection:
         connection.execute(sa.update(tables.instances).values(definition=built_from))
-    found = run(
+    answer = run(
         "_definitions",
         instances=[{"memory_mb": 64, "state": "absent", **item}],
         store_url=prepared_url,
     )
-    assert found["still_there"] == [item["name"]]
-    assert found["removable"] == ([{"uuid": uuid_of("web1"), "name": "web1"}] if removable else [])
+    assert answer["still_there"] == [item["name"]]
+    assert answer["removable"] == ([{"uuid": uuid_of("web1"), "name": "web1"}] if removable else [])
     assert [
-        uuid_of("web1") in line and "not removed here" in line for line in found["unproven"]
+        uuid_of("web1") in line and "not removed here" in line for line in answer["unproven"]
     ] == ([] if removable else [True])

@@ -116,9 +116,9 @@ class Fleet:
 def test_sections_are_kept_once(fleet):
     fleet.write(SECTIONS)
     before = fleets.snapshot(fleet.url)
-    told = fleet.read(keep=True, check=True, diff=True)
-    assert told["changed"] and fleets.snapshot(fleet.url) == before
-    assert [each["before_header"] for each in told["diff"]] == [
+    dry_run = fleet.read(keep=True, check=True, diff=True)
+    assert dry_run["changed"] and fleets.snapshot(fleet.url) == before
+    assert [each["before_header"] for each in dry_run["diff"]] == [
         "flavor small",
         "image debian-12",
         "aggregate ssd",
@@ -126,7 +126,7 @@ def test_sections_are_kept_once(fleet):
     ]
     done = fleet.read(keep=True, diff=True)
     assert (
-        done["diff"] == told["diff"]
+        done["diff"] == dry_run["diff"]
         and is_plain(done)
         and all(each["before"] == {} for each in done["diff"])
     )
@@ -239,11 +239,11 @@ def test_what_was_asked_stays_with_the_instance(fleet):
         "image_name": "i",
     }
     with Store.open(fleet.url).read() as connection:
-        asked = resize_destination.request(
+        request = resize_destination.request(
             connection, *instance_lookup.find(connection, [web["uuid"]])
         )
-    assert asked["extra_specs"] == {"trait:CUSTOM_SSD": "required"}
-    assert asked["image"] == {
+    assert request["extra_specs"] == {"trait:CUSTOM_SSD": "required"}
+    assert request["image"] == {
         "name": "i",
         "id": None,
         "disk_format": None,
@@ -264,12 +264,12 @@ def test_count_makes_instances_with_names_of_their_own(fleet):
     )
     assert {each["new"] for each in fleet.place().values()} == {False}
     fleets.build(fleet.url)
-    found = fleet.read(write_back=True)
-    assert {each["name"]: each["uuid"] for each in found["instances"]} == {
+    answer = fleet.read(write_back=True)
+    assert {each["name"]: each["uuid"] for each in answer["instances"]} == {
         name: each["uuid"] for name, each in claims.items()
     }
     # The store knows them; the file has no new lines.
-    assert not found["changed"] and fleet.path.read_text().endswith(text)
+    assert not answer["changed"] and fleet.path.read_text().endswith(text)
     # One more instance gives one more claim.
     fleet.path.write_text(fleet.path.read_text().replace("count: 3", "count: 4"))
     more = fleet.place()
@@ -278,25 +278,25 @@ def test_count_makes_instances_with_names_of_their_own(fleet):
 
 def test_instances_of_a_count_that_were_removed(fleet):
     fleet.write("instances:\n  - {name: web, count: 2, memory_mb: 64}\n")
-    told = fleet.read(mark_absent=["web-2"])
-    assert (told["changed"], told["unmarked"]) == (False, ["web-2"])
-    told = fleet.read(mark_absent=["web-1", "web-2"])
-    assert (told["changed"], told["unmarked"]) == (True, [])
+    answer = fleet.read(mark_absent=["web-2"])
+    assert (answer["changed"], answer["unmarked"]) == (False, ["web-2"])
+    answer = fleet.read(mark_absent=["web-1", "web-2"])
+    assert (answer["changed"], answer["unmarked"]) == (True, [])
     assert fleet.read()["absent"] == ["web-1", "web-2"]
 
 
 def test_names_that_nothing_describes(fleet):
     fleet.write(SECTIONS + "instances:\n  - {name: web, flavor: smal}\n")
-    said = failure("_definitions", path=str(fleet.path), store_url=fleet.url)
+    message = failure("_definitions", path=str(fleet.path), store_url=fleet.url)
     assert (
         "fleet.yml line 20: instance web: flavor smal is neither under flavors nor in the store (did you mean small?)"
-        in said
+        in message
     )
     fleet.write(SECTIONS + "instances:\n  - {name: web, flavor: small, image: debian-13}\n")
-    said = failure("_definitions", path=str(fleet.path), store_url=fleet.url)
+    message = failure("_definitions", path=str(fleet.path), store_url=fleet.url)
     assert (
         "instance web: image debian-13 is neither under images nor in the store. There are: debian-12."
-        in said
+        in message
     )
 
 
@@ -393,18 +393,18 @@ instances:
 
 
 def test_the_module_image(url):
-    wanted = {
+    image = {
         "name": "arm",
         "properties": {"hw_architecture": "aarch64", "a": "b"},
         "source": "/srv/arm.qcow2",
         "store_url": url,
     }
     before = fleets.snapshot(url)
-    told = run("image", check=True, diff=True, **wanted)
-    assert told["changed"] and fleets.snapshot(url) == before
-    made = run("image", diff=True, **wanted)
-    assert made["changed"] and made["diff"] == told["diff"] and is_plain(made)
-    assert run("image", **wanted)["changed"] is False
+    dry_run = run("image", check=True, diff=True, **image)
+    assert dry_run["changed"] and fleets.snapshot(url) == before
+    made = run("image", diff=True, **image)
+    assert made["changed"] and made["diff"] == dry_run["diff"] and is_plain(made)
+    assert run("image", **image)["changed"] is False
     less = run("image", name="arm", properties={"a": None}, store_url=url)
     assert (less["changed"], less["image"]) == (
         True,
@@ -438,13 +438,13 @@ def test_the_role_place_keeps_and_decides(url, tmp_path):
     }
     values = {"drover_store_url": url, "drover_definitions": str(tmp_path / "fleet.yml")}
     before = fleets.snapshot(url)
-    code, said = play(tmp_path, [decide, show], options=["--check", "--diff"], vars=values)
-    assert code == 0 and "GOES TO kvm2 kvm3." in said and "flavor small" in said, said
+    code, output = play(tmp_path, [decide, show], options=["--check", "--diff"], vars=values)
+    assert code == 0 and "GOES TO kvm2 kvm3." in output and "flavor small" in output, output
     assert fleets.snapshot(url) == before
-    code, said = play(tmp_path, [decide, show], vars=values)
-    assert code == 0 and "GOES TO kvm2 kvm3." in said, said
-    code, said = play(tmp_path, [decide, show], vars=values)
-    assert code == 0 and "changed=0" in said, said
+    code, output = play(tmp_path, [decide, show], vars=values)
+    assert code == 0 and "GOES TO kvm2 kvm3." in output, output
+    code, output = play(tmp_path, [decide, show], vars=values)
+    assert code == 0 and "changed=0" in output, output
 
 
 def test_walk_f01_what_was_claimed_and_is_in_the_file_no_more_is_released(fleet, url):
@@ -457,11 +457,11 @@ def test_walk_f01_what_was_claimed_and_is_in_the_file_no_more_is_released(fleet,
             chosen = fleets.selection(name, "kvm2", explanation={"hosts": 3, "filters": []})
             claims.claim(connection, [chosen], fleets.NOW, actor=actor, defined=True)
     fleet.write("instances: [{name: ours, vcpus: 1, memory_mb: 64}]")
-    given = {"path": str(fleet.path), "keep": True, "store_url": url}
-    foreseen = run("_definitions", check=True, **given)
+    arguments = {"path": str(fleet.path), "keep": True, "store_url": url}
+    foreseen = run("_definitions", check=True, **arguments)
     assert foreseen["released"] == ["gone"] and set(fleets.holdings(url)) == {
         fleets.uuid_of(name) for name in ("gone", "other", "ours")
     }
-    assert run("_definitions", **given)["released"] == ["gone"]
+    assert run("_definitions", **arguments)["released"] == ["gone"]
     assert set(fleets.holdings(url)) == {fleets.uuid_of(name) for name in ("other", "ours")}
-    assert run("_definitions", **given)["changed"] is False
+    assert run("_definitions", **arguments)["changed"] is False

@@ -64,7 +64,7 @@ def run(tmp_path):
 
     def ran(variables, *options, force=RULES):
         (tmp_path / "host_vars" / "kvm1.yml").write_text(json.dumps(variables))
-        given = (
+        arguments = (
             "-e",
             f"drover_store_url={url}",
             "-e",
@@ -74,7 +74,7 @@ def run(tmp_path):
             "-i",
             "hosts.yml",
         )
-        code, said = ansible(tmp_path, "playbook", *given, "drover.compute.evacuate", *options)
+        code, said = ansible(tmp_path, "playbook", *arguments, "drover.compute.evacuate", *options)
         assert "Traceback" not in said, said
         return code, said
 
@@ -88,42 +88,42 @@ def verdict(said):
 
 
 def test_walk_f05_a_closed_port_is_no_refused_login(run):
-    code, said = run(CLOSED, "--check")
-    found = verdict(said)
-    assert code == 2 and "web kvm1 -> kvm2" in " ".join(said.split()), said
-    assert found["message"].startswith(
+    code, output = run(CLOSED, "--check")
+    outcome = verdict(output)
+    assert code == 2 and "web kvm1 -> kvm2" in " ".join(output.split()), output
+    assert outcome["message"].startswith(
         "kvm1: nothing would be restarted now. kvm1 answers and refuses connections to its SSH port"
-    ), said
+    ), output
     assert (
-        found["refused"] in (True, "True")
-        and "Start its SSH server" in found["verdict"]
-        and "refuses the login" not in said
-    ), said
+        outcome["refused"] in (True, "True")
+        and "Start its SSH server" in outcome["verdict"]
+        and "refuses the login" not in output
+    ), output
 
 
 def test_walk_f04_a_dry_run_ends_as_the_real_run(run):
     """kvm1 is dead and has no power driver."""
-    code, said = run({}, "--check")
-    last = verdict(said)["message"]
+    code, output = run({}, "--check")
+    last = verdict(output)["message"]
     assert code == 2 and last.startswith(
         "kvm1: nothing would be restarted now. kvm1 has no power driver that can tell whether it is off"
-    ), said
+    ), output
     assert f"'{WORD}'" in last and last.endswith(
         "Once it is off: kvm1: 1 instance would be restarted, 0 not."
-    ), said
-    code, said = run({})
-    assert code == 2 and "Nothing was started" in said and f"'{WORD}'" in said, said
+    ), output
+    code, output = run({})
+    assert code == 2 and "Nothing was started" in output and f"'{WORD}'" in output, output
 
 
 def test_walk_f04_a_dry_run_is_green_where_the_real_run_would_restart_all(run):
-    code, said = run({}, "-e", WORD, "--check")
-    found = verdict(said)
+    code, output = run({}, "-e", WORD, "--check")
+    outcome = verdict(output)
     assert (
         code == 0
-        and found["planned"] == ["web"]
-        and found["message"] == "kvm1: 1 instance would be restarted, 0 not."
-    ), said
+        and outcome["planned"] == ["web"]
+        and outcome["message"] == "kvm1: 1 instance would be restarted, 0 not."
+    ), output
     assert (
-        found["refused"] in (False, "False")
-        and found["verdict"] == "kvm1 is off, as a person says, and nobody can reach it."
-    ), said
+        outcome["refused"] in (False, "False")
+        and outcome["verdict"] == "kvm1 is off, as a person says, and nobody can reach it."
+    ), output

@@ -72,16 +72,20 @@ def test_each_problem_is_one_sentence_with_its_remedy(prepared_url):
     )
     with Store.open(prepared_url).write() as connection:
         services.record_unreachable(connection, "gone", "no route", time.time())
-    found = warned(prepared_url)
-    assert [each.partition(":")[0] for each in found] == ["kvm1, kvm2", "kvm3", "kvm1, kvm2"]
+    warnings = warned(prepared_url)
+    assert [each.partition(":")[0] for each in warnings] == ["kvm1, kvm2", "kvm3", "kvm1, kvm2"]
     assert (
-        f"they have the same host uuid {uuid}" in found[0]
-        and "Give each its own host_uuid" in found[0]
+        f"they have the same host uuid {uuid}" in warnings[0]
+        and "Give each its own host_uuid" in warnings[0]
     )
     assert (
-        "its drover_migration_address is 192.0.2.9, which is no address of it. Correct" in found[1]
+        "its drover_migration_address is 192.0.2.9, which is no address of it. Correct"
+        in warnings[1]
     )
-    assert "it has QEMU 7.2.0, others have 10.0.0" in found[2] and "Upgrade QEMU there" in found[2]
+    assert (
+        "it has QEMU 7.2.0, others have 10.0.0" in warnings[2]
+        and "Upgrade QEMU there" in warnings[2]
+    )
 
 
 def test_hosts_that_lack_features_of_the_cpu_of_the_fleet(prepared_url):
@@ -93,10 +97,10 @@ def test_hosts_that_lack_features_of_the_cpu_of_the_fleet(prepared_url):
         host("kvm3", found=model(OLD)),
         host("amd", found=model([], vendor="AMD")),
     )
-    (found,) = warned(prepared_url)
+    (warning,) = warned(prepared_url)
     assert (
-        found.startswith("kvm2, kvm3: it lacks avx2 of the CPU of the fleet (Nehalem). ")
-        and "drover_fleet_cpu_renew=true" in found
+        warning.startswith("kvm2, kvm3: it lacks avx2 of the CPU of the fleet (Nehalem). ")
+        and "drover_fleet_cpu_renew=true" in warning
     )
 
 

@@ -126,11 +126,11 @@ def test_b6_clones_are_two_machines(fleet):
 
 def test_b6_two_names_for_one_machine_in_one_discovery(prepared_url):
     facts = {**node.flat_facts(host("a")), "host_uuid": uuid_of("a"), "machine_id": "m"}
-    given = [
+    nodes = [
         {"host": name, "hypervisor": facts, "cpu_allocation_ratio": 1.0} for name in ("b", "a")
     ]
     assert "b is the same machine as a" in refused(
-        "compute_node", store_url=prepared_url, nodes=given
+        "compute_node", store_url=prepared_url, nodes=nodes
     )
     with Store.open(prepared_url).read() as connection:
         assert not connection.execute(sa.select(tables.compute_nodes)).all()
@@ -143,11 +143,11 @@ def test_f08_a_host_that_is_not_reported_any_more_counts_nowhere_and_is_said(fle
     discover(fleet, "kvm1")
     before, gone = room(fleet), hosts(fleet)["kvm1"]["vcpus_capacity"]
     run("compute_node", GROUPS, host="kvm1", nodes=[], store_url=fleet)
-    now, found = room(fleet), hosts(fleet)["kvm1"]
+    now, host_row = room(fleet), hosts(fleet)["kvm1"]
     assert (
         now["listed"] == now["metrics"] == before["listed"] - gone and now["up"] == before["up"] - 1
     )
-    assert (found["state"], found["down_reason"], found["vcpus_free"]) == (
+    assert (host_row["state"], host_row["down_reason"], host_row["vcpus_free"]) == (
         "unreported",
         "no longer reported by its host",
         0,
@@ -205,10 +205,10 @@ def test_f08_the_report_has_a_host_that_has_left_as_that_alone(fleet):
             .values(last_seen_up=1000)
         )
     with Store.open(fleet).read() as connection:
-        found = report_data.read(connection, Policy.from_mapping({}), time.time())
-    by_name = {each["host"]: each for each in found["hosts"]}
-    assert by_name["kvm1"]["kind"] == "unreported" and found["seen"]["oldest"]["host"] != "kvm1"
-    assert (found["summary"]["up"], found["summary"]["left"]) == (2, 1)
+        report = report_data.read(connection, Policy.from_mapping({}), time.time())
+    by_name = {each["host"]: each for each in report["hosts"]}
+    assert by_name["kvm1"]["kind"] == "unreported" and report["seen"]["oldest"]["host"] != "kvm1"
+    assert (report["summary"]["up"], report["summary"]["left"]) == (2, 1)
     (gone,) = by_name["kvm1"]["nodes"]
     assert (gone["memory_mb_physical"], gone["disk_gb_physical"]) == (None, None)
 
@@ -257,8 +257,12 @@ def test_walk_f10_what_is_there_holds_it(fleet):
 def test_walk_f10_what_was_lost_with_a_dead_machine_is_released(fleet):
     """No host can undefine it. The instance is not lost before its host is seen to be off, or while
     another host shows it."""
-    given = {"store_url": fleet, "state": "released", "instances": [uuid_of("db"), uuid_of("web")]}
-    assert "kvm1 is dead: drover.compute.evacuate" in refused("allocation", **given)
+    arguments = {
+        "store_url": fleet,
+        "state": "released",
+        "instances": [uuid_of("db"), uuid_of("web")],
+    }
+    assert "kvm1 is dead: drover.compute.evacuate" in refused("allocation", **arguments)
     event = run("_power_event", store_url=fleet, host="kvm1", action="fence", driver="ipmi")[
         "event"
     ]["uuid"]
@@ -271,10 +275,10 @@ def test_walk_f10_what_was_lost_with_a_dead_machine_is_released(fleet):
         power_state="off",
     )
     fleets.discover(fleet, host("kvm2", domain("db")), now=time.time())
-    assert "on kvm2" in refused("allocation", **given)
+    assert "on kvm2" in refused("allocation", **arguments)
     discover(fleet, "kvm2")
     assert "released" in refused("host", store_url=fleet, host="kvm1", state="absent")
-    assert run("allocation", **given)["changed"] is True
+    assert run("allocation", **arguments)["changed"] is True
     assert run("host", store_url=fleet, host="kvm1", state="absent")["removed"]["nodes"] == ["kvm1"]
     assert set(hosts(fleet)) == {"kvm2", "kvm3"} and not fleets.holdings(fleet)
 
@@ -293,10 +297,10 @@ def test_walk_f10_a_new_name_keeps_all(fleet, there):
         == 2
     )
     discover(fleet, "new1")
-    found = hosts(fleet)
-    assert set(found) == {"kvm2", "kvm3", "new1"} and (
-        found["new1"]["state"],
-        found["new1"]["disabled_reason"],
+    by_host = hosts(fleet)
+    assert set(by_host) == {"kvm2", "kvm3", "new1"} and (
+        by_host["new1"]["state"],
+        by_host["new1"]["disabled_reason"],
     ) == ("up", "fan")
     assert {name: fleets.where(fleet)[name] for name in ("web", "db")} == {
         "web": "new1",
@@ -347,21 +351,23 @@ def test_walk_f10_the_playbooks(fleet, tmp_path):
     def play(*options, name="host_remove", **variables):
         return playbook(name, fleet, *options, folder=tmp_path, variables=variables)
 
-    code, said = play(drover_host="kvm9")
-    assert code and "kvm9 is not in the store" in said.replace("\n", " ")
-    code, said = play(drover_host="kvm1")
-    assert code and "db, web" in " ".join(said.split())
-    code, said = play("--check", drover_host="kvm3")
-    assert not code and "kvm3 would be out of the store" in said and "kvm3" in hosts(fleet)
-    code, said = play(drover_host="kvm2", drover_new_name="rack1")
-    assert code and "the inventory has no host of that name" in " ".join(said.split())
-    code, said = play(drover_host="kvm3")
-    assert not code and "kvm3 is out of the store" in said and set(hosts(fleet)) == {"kvm1", "kvm2"}
-    code, said = play(name="hosts")
-    assert not code and "in the store and not" not in " ".join(said.split())
-    code, said = playbook("hosts", fleet, "-i", "kvm2,kvm7,", folder=tmp_path)
-    assert not code and "kvm1 is in the store and not in the inventory" in " ".join(said.split())
-    assert "host_remove -e drover_host=kvm1" in " ".join(said.split())
+    code, output = play(drover_host="kvm9")
+    assert code and "kvm9 is not in the store" in output.replace("\n", " ")
+    code, output = play(drover_host="kvm1")
+    assert code and "db, web" in " ".join(output.split())
+    code, output = play("--check", drover_host="kvm3")
+    assert not code and "kvm3 would be out of the store" in output and "kvm3" in hosts(fleet)
+    code, output = play(drover_host="kvm2", drover_new_name="rack1")
+    assert code and "the inventory has no host of that name" in " ".join(output.split())
+    code, output = play(drover_host="kvm3")
+    assert (
+        not code and "kvm3 is out of the store" in output and set(hosts(fleet)) == {"kvm1", "kvm2"}
+    )
+    code, output = play(name="hosts")
+    assert not code and "in the store and not" not in " ".join(output.split())
+    code, output = playbook("hosts", fleet, "-i", "kvm2,kvm7,", folder=tmp_path)
+    assert not code and "kvm1 is in the store and not in the inventory" in " ".join(output.split())
+    assert "host_remove -e drover_host=kvm1" in " ".join(output.split())
 
 
 # host_replace and its option.
@@ -372,12 +378,12 @@ def test_b2_another_machine_is_accepted_when_a_person_says_so(fleet, there):
     run("host", store_url=fleet, host="kvm3", state="disabled", reason="no fan")
     with pytest.raises(AnsibleConnectionFailure, match="host_replace -e drover_host=kvm3"):
         discover(fleet, "kvm3")
-    found = run(
+    answer = run(
         "compute_node", {"inventory_hostname": "kvm3", **GROUPS}, store_url=fleet, exchanged=True
     )
     assert (
-        uuid_of("kvm3") in found["machines"]["before"]
-        and uuid_of("spare") in found["machines"]["after"]
+        uuid_of("kvm3") in answer["machines"]["before"]
+        and uuid_of("spare") in answer["machines"]["after"]
     )
     discover(fleet, "kvm3")
     assert (hosts(fleet)["kvm3"]["state"], hosts(fleet)["kvm3"]["disabled_reason"]) == (
@@ -391,11 +397,13 @@ def test_b2_the_disks_of_the_old_machine_are_in_the_new_one(fleet, there):
         there.hosts["kvm3"].define(name, uuid_of(name), state="shutoff")
     run("host", store_url=fleet, host="kvm3", state="absent")
     there.addresses = {"kvm1": "kvm3"}
-    found = run(
+    answer = run(
         "compute_node", {"inventory_hostname": "kvm1", **GROUPS}, store_url=fleet, exchanged=True
     )
     assert (
-        found["instances"] == 2 and fleets.where(fleet)["web"] == "kvm1" and found["missing"] == []
+        answer["instances"] == 2
+        and fleets.where(fleet)["web"] == "kvm1"
+        and answer["missing"] == []
     )
 
 
@@ -489,17 +497,17 @@ def test_b7_after_a_restore_nothing_is_said_to_be_gone():
 def test_walk_f09_a_host_that_left_the_inventory_is_said_to_have(fleet, there):
     """DNS does not have its name either; the reason contains the way out."""
     there.hosts["kvm1"].reached = False
-    left = {"groups": {"all": ["kvm2", "kvm3"], "hypervisors": ["kvm2", "kvm3"]}}
+    variables = {"groups": {"all": ["kvm2", "kvm3"], "hypervisors": ["kvm2", "kvm3"]}}
     for module, args in (
         ("drain", {"host": "kvm1"}),
         ("instance", {"name": "web", "state": "rebooted"}),
     ):
         with pytest.raises(AnsibleActionFail) as caught:
-            run(module, left, store_url=fleet, **args)
-        said = f"{caught.value} {json.dumps(caught.value.result)}"
+            run(module, variables, store_url=fleet, **args)
+        text = f"{caught.value} {json.dumps(caught.value.result)}"
         assert (
-            "kvm1 is not in the inventory" in said and "host_remove -e drover_host=kvm1" in said
-        ), said
+            "kvm1 is not in the inventory" in text and "host_remove -e drover_host=kvm1" in text
+        ), text
 
 
 def test_c2_one_discovery_finds_what_was_moved_by_hand(fleet, there, tmp_path):

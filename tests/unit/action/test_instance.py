@@ -71,14 +71,14 @@ def states(url):
 
 
 def test_stopped_and_started_are_recorded_and_room_stays(fleet_url, there):
-    held = fleets.holdings(fleet_url)
+    holdings = fleets.holdings(fleet_url)
     args = {"state": "stopped", "instances": ["web", "db"]}
     assert on("kvm1", "instance", fleet_url, check=True, **args)["changed"] is True
     assert states(fleet_url) == {"web": "running", "db": "running"}
     assert on("kvm1", "instance", fleet_url, **args)["changed"] is True
     assert acts(there) == [("kvm1", "domain_power", "stopped")], "one call for all of a host"
     assert states(fleet_url) == {"web": "shutoff", "db": "shutoff"}
-    assert fleets.holdings(fleet_url) == held
+    assert fleets.holdings(fleet_url) == holdings
     assert on("kvm1", "instance", fleet_url, **args)["changed"] is False
     assert on("kvm1", "instance", fleet_url, state="running", instances=["web"])["changed"] is True
     assert states(fleet_url) == {"web": "running", "db": "shutoff"}
@@ -110,12 +110,12 @@ def test_absent(fleet_url, there, tmp_path):
 
 
 def test_one_that_did_not_go_down_is_whole_and_as_it_was(fleet_url, there, monkeypatch):
-    held = fleets.holdings(fleet_url)
+    holdings = fleets.holdings(fleet_url)
     with monkeypatch.context() as patch:
         refuses(patch)
         said = failure("kvm1", "instance", fleet_url, state="absent", instances=["web"], timeout=0)
     assert "did not shut down" in said and "removed in part" not in said
-    assert fleets.holdings(fleet_url) == held and at(there, "kvm1")["state"] == "running"
+    assert fleets.holdings(fleet_url) == holdings and at(there, "kvm1")["state"] == "running"
     assert on("kvm1", "instance", fleet_url, state="stopped", instances=["web"])["changed"] is True
     assert on("kvm1", "instance", fleet_url, state="absent", instances=["web"])["changed"] is True
     assert states(fleet_url) == {"db": "running"}
@@ -163,8 +163,8 @@ def test_a_resize_step_by_step(fleet_url, there):
     assert told["changed"] is True and fleets.snapshot(fleet_url) == before and acts(there) == []
     begun = step(fleet_url, "begun", flavor="big", host="kvm2")
     assert begun["resize"]["running"] is True and begun["resize"]["order"]["destination"] == "kvm2"
-    held = fleets.holdings(fleet_url)
-    assert held[uuid_of("web")] == {"kvm2": BIG} and held[begun["resize"]["migration"]] == {
+    holdings = fleets.holdings(fleet_url)
+    assert holdings[uuid_of("web")] == {"kvm2": BIG} and holdings[begun["resize"]["migration"]] == {
         "kvm1": SMALL
     }
     # Each step may be taken twice.
@@ -178,7 +178,7 @@ def test_a_resize_step_by_step(fleet_url, there):
     assert at(there, "kvm2")["vcpus"] == 2
     assert at(there, "kvm2")["state"] == "running" and states(fleet_url)["web"] == "running"
     assert step(fleet_url, "begun", "kvm2", flavor="big")["changed"] is False
-    assert fleets.holdings(fleet_url) == held, "both until it is confirmed"
+    assert fleets.holdings(fleet_url) == holdings, "both until it is confirmed"
     assert at(there, "kvm2")["disks"][0]["capacity_bytes"] == 2**30
     assert step(fleet_url, "confirmed", "kvm2")["changed"] is True
     assert at(there, "kvm2")["disks"][0]["capacity_bytes"] == 2**31
@@ -299,10 +299,10 @@ def test_sizes_are_given_in_place_of_a_flavor(fleet_url, there):
 def test_an_open_resize_to_sizes_is_gone_on_with_by_the_same_sizes(fleet_url, there):
     step(fleet_url, "begun", vcpus=2, memory_mb=128)
     for other in ({"flavor": "big"}, {"vcpus": 3}, {}):
-        said = failure("kvm1", "_resize", fleet_url, state="begun", instance="web", **other)
+        message = failure("kvm1", "_resize", fleet_url, state="begun", instance="web", **other)
         assert (
             "run drover.compute.instance_resize with drover_vcpus=2 and drover_memory_mb=128 again"
-            in said
+            in message
         )
     assert "with drover_vcpus=2 and drover_memory_mb=128" in failure(
         "kvm1", "instance", fleet_url, state="stopped", instances=["web"]
@@ -403,10 +403,12 @@ def test_a_policy_is_not_asked_about_a_resize_on_the_same_host(fleet_url, there)
 )
 def test_what_is_told_of_a_policy(fleet_url, move, state, cold, kept):
     fleets.discover(fleet_url, host("kvm1", domain("web", state=state, metadata={"move": move})))
-    (told,) = run("instance_info", store_url=fleet_url, instances=["web"])["instances"]
-    assert told["moves_cold"] is cold
+    (instance,) = run("instance_info", store_url=fleet_url, instances=["web"])["instances"]
+    assert instance["moves_cold"] is cold
     assert (
-        told["kept_by_policy"] is None if kept is None else told["kept_by_policy"].startswith(kept)
+        instance["kept_by_policy"] is None
+        if kept is None
+        else instance["kept_by_policy"].startswith(kept)
     )
 
 
@@ -438,14 +440,18 @@ def test_what_is_done_by_hand_is_nothing_for_undrain(fleet_url, there, done):
     fleets.discover(fleet_url, host("kvm1", *off))
     for each in there.hosts["kvm1"].domains().values():
         each.destroy()
-    told = run("host", name="kvm1", state="restored", store_url=fleet_url, check=True)
-    assert [each["name"] for each in told["to_start"]] == ["db", "web"]
+    answer = run("host", name="kvm1", state="restored", store_url=fleet_url, check=True)
+    assert [each["name"] for each in answer["to_start"]] == ["db", "web"]
     on("kvm1", "instance", fleet_url, state=done, instances=["db"], check=True)
     on("kvm1", "instance", fleet_url, state=done, instances=["web"])
-    told = run("host", name="kvm1", state="restored", store_url=fleet_url)
-    assert told["changed"] is True and told["to_start"] == [{"uuid": uuid_of("db"), "name": "db"}]
-    told = run("host", name="kvm1", state="restored", store_url=fleet_url)
-    assert told["changed"] is False and told["to_start"] == [{"uuid": uuid_of("db"), "name": "db"}]
+    answer = run("host", name="kvm1", state="restored", store_url=fleet_url)
+    assert answer["changed"] is True and answer["to_start"] == [
+        {"uuid": uuid_of("db"), "name": "db"}
+    ]
+    answer = run("host", name="kvm1", state="restored", store_url=fleet_url)
+    assert answer["changed"] is False and answer["to_start"] == [
+        {"uuid": uuid_of("db"), "name": "db"}
+    ]
 
 
 def test_c2_a_size_that_somebody_has_changed_by_hand_is_not_taken_back(fleet_url, there):
@@ -457,12 +463,12 @@ def test_c2_a_size_that_somebody_has_changed_by_hand_is_not_taken_back(fleet_url
         libvirt.VIR_DOMAIN_AFFECT_CONFIG,
     ):
         domain.setVcpusFlags(3, flags)
-    for given in ({"memory_mb": 128}, {"vcpus": 2}):
+    for size in ({"memory_mb": 128}, {"vcpus": 2}):
         with pytest.raises(
             AnsibleActionFail,
             match="has 3 vCPU and 64 MiB, and the store has 1 vCPU and 64 MiB.*drover.compute.discover",
         ):
-            resize(fleet_url, **given)
+            resize(fleet_url, **size)
     with pytest.raises(AnsibleActionFail, match="has 3 vCPU and 64 MiB"):
         run("instance_migrate", store_url=fleet_url, instances=["web"], cold=True, host="kvm2")
     assert at(there, "kvm1")["vcpus"] == 3

@@ -52,25 +52,25 @@ def labelled(fleet_url, there):
 
 def test_labels_are_changed_on_the_host_and_in_the_store(fleet_url, there):
     before = fleets.snapshot(fleet_url)
-    given = {
+    arguments = {
         "labels": {"project": "web", "tier": "db"},
         "instances": ["web", "db"],
         "store_url": fleet_url,
     }
-    told = run("instance_labels", check=True, **given)
-    assert told["changed"] is True and fleets.snapshot(fleet_url) == before and acts(there) == []
-    done = run("instance_labels", **given)
+    dry_run = run("instance_labels", check=True, **arguments)
+    assert dry_run["changed"] is True and fleets.snapshot(fleet_url) == before and acts(there) == []
+    done = run("instance_labels", **arguments)
     assert done["changed"] is True and acts(there) == [("kvm1", "_domain_settings", None)], (
         "one call for all of a host"
     )
     assert (
-        [each["labels"] for each in told["instances"]]
+        [each["labels"] for each in dry_run["instances"]]
         == [each["labels"] for each in done["instances"]]
         == [{"project": "web", "tier": "db"}] * 2
     )
     assert at(there, "kvm1")["metadata"] == {"labels": "project=web,tier=db"}
     assert shown(fleet_url) == {name: {"project": "web", "tier": "db"} for name in ("web", "db")}
-    assert run("instance_labels", **given)["changed"] is False
+    assert run("instance_labels", **arguments)["changed"] is False
     # A dead host's instances are started from the store's data about them.
     with Store.open(fleet_url).read() as connection:
         row = connection.execute(
@@ -151,10 +151,10 @@ def test_an_instance_that_moves_is_not_labelled(fleet_url, there):
                 **values, type="live-migration", status="running", **times
             )
         )
-    said = refused("instance_labels", fleet_url, labels={"a": "b"}, name="web")
+    message = refused("instance_labels", fleet_url, labels={"a": "b"}, name="web")
     assert (
         "Instance web has an open live-migration from kvm1 to kvm2. Its labels are not changed"
-        in said
+        in message
         and acts(there) == []
     )
     with Store.open(fleet_url).write() as connection:
@@ -252,7 +252,7 @@ def test_a_selector_is_no_further_name(labelled):
 def test_law_nothing_is_removed_by_a_selector(labelled, there):
     """The refusal names the instances of the selector, and a person must name the ones to remove."""
     before = fleets.snapshot(labelled)
-    told = run(
+    dry_run = run(
         "instance",
         store_url=labelled,
         selector="tier=db",
@@ -261,15 +261,15 @@ def test_law_nothing_is_removed_by_a_selector(labelled, there):
         force=True,
         timeout=0,
     )
-    assert [(each["name"], bool(each["removed_disks"])) for each in told["instances"]] == [
+    assert [(each["name"], bool(each["removed_disks"])) for each in dry_run["instances"]] == [
         ("db", True)
     ]
-    said = refused("instance", labelled, selector="project=shop", state="absent", force=True)
+    message = refused("instance", labelled, selector="project=shop", state="absent", force=True)
     assert (
         "Nothing was removed: a selector may select more than you have in mind. project=shop selects db, web."
-        in said
+        in message
     )
-    assert "-e drover_instances=db,web" in said
+    assert "-e drover_instances=db,web" in message
     assert acts(there) == [] and fleets.snapshot(labelled) == before
     assert set(there.where()) == {"web", "db"}
 
@@ -301,23 +301,23 @@ def test_a_domain_that_was_renamed_is_not_touched(labelled, there):
 
 
 def test_lists_that_are_empty_say_why(labelled):
-    found = run("instance_info", store_url=labelled, selector="tire=db")
-    assert found["table"] == [
+    answer = run("instance_info", store_url=labelled, selector="tire=db")
+    assert answer["table"] == [
         "The selector tire=db selects no instance. No instance has a label tire (did you mean tier?)."
     ]
     assert run("instance_info", store_url=labelled, selector="tier=db", host="kvm3")["table"] == [
         "No instances."
     ]
-    found = run("host_info", store_url=labelled, selector="rack=7")
+    answer = run("host_info", store_url=labelled, selector="rack=7")
     assert (
-        found["table"] == ["The selector rack=7 selects no host. No host has a label rack."]
-        and found["hosts"] == []
+        answer["table"] == ["The selector rack=7 selects no host. No host has a label rack."]
+        and answer["hosts"] == []
     )
 
 
 def test_hosts_have_labels(prepared_url):
-    given = {"store_url": prepared_url, "nodes": [{"host": "kvm2", "vcpus": 4}]}
-    run("compute_node", {"drover_labels": {"rack": "7"}}, **given)
+    arguments = {"store_url": prepared_url, "nodes": [{"host": "kvm2", "vcpus": 4}]}
+    run("compute_node", {"drover_labels": {"rack": "7"}}, **arguments)
     for capacity in (True, False):
         assert [
             each["labels"]
@@ -325,12 +325,12 @@ def test_hosts_have_labels(prepared_url):
         ] == [{"rack": "7"}]
     assert run("host_info", store_url=prepared_url, selector="rack=7")["hosts"][0]["host"] == "kvm2"
     assert any("rack=7" in line for line in run("host_info", store_url=prepared_url)["table"])
-    assert run("compute_node", **given)["changed"] is True
+    assert run("compute_node", **arguments)["changed"] is True
     assert run("host_info", store_url=prepared_url)["hosts"][0]["labels"] == {}
-    said = failure("compute_node", {"drover_labels": {"rack": 7}}, **given)
+    message = failure("compute_node", {"drover_labels": {"rack": 7}}, **arguments)
     assert (
-        "Host kvm2 (drover_labels): the label rack cannot be 7" in said
-        and "Put it into quotes." in said
+        "Host kvm2 (drover_labels): the label rack cannot be 7" in message
+        and "Put it into quotes." in message
     )
 
 
@@ -354,31 +354,33 @@ def stored(tmp_path):
 
 
 def test_playbooks_that_show(stored, tmp_path):
-    status, said = playbook(
+    status, output = playbook(
         "instances", stored, "-e", "drover_selector=project=shop,tier!=db", folder=tmp_path
     )
     assert (
         status == 0
-        and "web " in said
-        and "db " not in said.replace("tier!=db", "")
-        and "bare" not in said
+        and "web " in output
+        and "db " not in output.replace("tier!=db", "")
+        and "bare" not in output
     )
-    status, said = playbook("instances", stored, "-e", "drover_selector=tire", folder=tmp_path)
+    status, output = playbook("instances", stored, "-e", "drover_selector=tire", folder=tmp_path)
     assert (
         status == 0
         and "The selector tire selects no instance. No instance has a label tire (did you mean tier?)."
-        in said
+        in output
     )
-    status, said = playbook(
+    status, output = playbook(
         "instance_show", stored, "-e", "drover_selector=tier=db", folder=tmp_path
     )
-    assert status == 0 and "project=shop, tier=db" in said and "web (" not in said
-    status, said = playbook("instance_show", stored, "-e", "drover_selector=tire", folder=tmp_path)
-    assert status == 0 and "The selector tire selects no instance." in said
-    status, said = playbook("hosts", stored, "-e", "drover_selector=rack=8", folder=tmp_path)
-    assert status == 0 and "kvm2" in said and "kvm1" not in said
-    status, said = playbook("hosts", stored, "-e", "drover_selector=rack=9", folder=tmp_path)
-    assert status == 0 and "The selector rack=9 selects no host." in said
+    assert status == 0 and "project=shop, tier=db" in output and "web (" not in output
+    status, output = playbook(
+        "instance_show", stored, "-e", "drover_selector=tire", folder=tmp_path
+    )
+    assert status == 0 and "The selector tire selects no instance." in output
+    status, output = playbook("hosts", stored, "-e", "drover_selector=rack=8", folder=tmp_path)
+    assert status == 0 and "kvm2" in output and "kvm1" not in output
+    status, output = playbook("hosts", stored, "-e", "drover_selector=rack=9", folder=tmp_path)
+    assert status == 0 and "The selector rack=9 selects no host." in output
 
 
 def fails(name, url, folder, *words):
@@ -405,12 +407,12 @@ def test_a_playbook_with_names_and_a_selector_or_neither(stored, tmp_path):
 
 
 def test_the_playbook_that_deletes_names_what_is_selected(stored, tmp_path):
-    status, said = playbook(
+    status, output = playbook(
         "instance_delete", stored, "-e", "drover_selector=project=shop", folder=tmp_path
     )
-    said = " ".join(said.split())
-    assert status == 2 and "The selector project=shop selects 2: db, web" in said
-    assert "Nothing was removed" in said and "-e drover_instances=db,web" in said
+    output = " ".join(output.split())
+    assert status == 2 and "The selector project=shop selects 2: db, web" in output
+    assert "Nothing was removed" in output and "-e drover_instances=db,web" in output
     with Store.open(stored).read() as connection:
         assert (
             connection.execute(
@@ -426,15 +428,15 @@ def test_the_playbook_that_aborts_never_aborts_all_for_a_selector(stored, tmp_pa
         json.dumps({"hypervisors": {"hosts": {"kvm1": {"ansible_connection": "local"}}}})
     )
     words = ("-i", "hosts.json", "-e", "drover_host=kvm1")
-    status, said = playbook(
+    status, output = playbook(
         "migration_abort", stored, *words, "-e", "drover_selector=project=shpo", folder=tmp_path
     )
     assert (
         status == 2
         and "The selector project=shpo selects no instance. Nothing was done."
-        in " ".join(said.split())
+        in " ".join(output.split())
     )
-    status, said = playbook(
+    status, output = playbook(
         "migration_abort",
         stored,
         *words,
@@ -444,8 +446,8 @@ def test_the_playbook_that_aborts_never_aborts_all_for_a_selector(stored, tmp_pa
         "drover_instance=web",
         folder=tmp_path,
     )
-    assert status == 2 and "Give instances or a selector, not both" in " ".join(said.split())
-    status, said = playbook(
+    assert status == 2 and "Give instances or a selector, not both" in " ".join(output.split())
+    status, output = playbook(
         "migration_abort", stored, *words, "-e", "drover_selector=tier=db", folder=tmp_path
     )
-    assert status == 0 and "No move off kvm1 is under way of: db." in " ".join(said.split())
+    assert status == 0 and "No move off kvm1 is under way of: db." in " ".join(output.split())

@@ -41,10 +41,10 @@ def url(fleet_url, there, monkeypatch):
 
 def snapshot(url, state=None, name=None, **args):
     args.setdefault("instances", ["web"])
-    given = {
+    options = {
         key: value for key, value in {"state": state, "snapshot": name}.items() if value is not None
     }
-    return run("instance_snapshot", store_url=url, **given, **args)
+    return run("instance_snapshot", store_url=url, **options, **args)
 
 
 def row(url, name="web"):
@@ -115,7 +115,7 @@ def test_one_that_fails_stops_no_other(url, there):
 def test_an_order_that_is_open_holds_the_instance_until_this_is_run_again(url, there):
     with Store.open(url).write() as connection:
         orders.begin(connection, uuid_of("web"), orders.SNAPSHOTTING, "cut off")
-    for module, given in (
+    for module, arguments in (
         ("instance", {"state": "running"}),
         ("instance_disk", {"path": "/srv/x.qcow2", "size": "1GiB"}),
     ):
@@ -123,7 +123,7 @@ def test_an_order_that_is_open_holds_the_instance_until_this_is_run_again(url, t
             AnsibleActionFail,
             match="has a snapshot made, deleted or reverted to, or that was cut off",
         ):
-            run(module, store_url=url, name="web", **given)
+            run(module, store_url=url, name="web", **arguments)
     assert snapshot(url, "present", "one")["changed"] and row(url).order_uuid is None
 
 

@@ -40,10 +40,10 @@ def test_another_run_is_told(prepared_url, tmp_path):
     store = Store.open(prepared_url)
     with store.write() as connection:
         leases.take(connection, "kvm1", Other, "power off", seconds=10**9)
-    status, said = play(
+    status, output = play(
         tmp_path, [{"drover.compute.lease": {"name": "kvm1", "store_url": prepared_url}}]
     )
     assert status != 0 and "kvm1 is being worked on by admin@far (power off)" in " ".join(
-        said.split()
+        output.split()
     )
     assert run("lease", name="kvm1", state="absent", force=True, store_url=prepared_url)["changed"]

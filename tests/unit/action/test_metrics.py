@@ -94,32 +94,32 @@ def test_figures_are_those_of_the_store(url, tmp_path):
         and done["metrics"].endswith("# EOF\n")
         and path.stat().st_mode & 0o777 == 0o644
     )
-    found = samples(done["metrics"])
+    figures = samples(done["metrics"])
     assert (
-        value(found, "hosts", state="up") == 2
-        and value(found, "hosts", state="disabled") == 1
-        and value(found, "hosts", state="down") == 0
+        value(figures, "hosts", state="up") == 2
+        and value(figures, "hosts", state="disabled") == 1
+        and value(figures, "hosts", state="down") == 0
     )
     assert (
-        value(found, "host_up", host="kvm3", zone="") == 1
-        and value(found, "host_enabled", host="kvm3") == 0
+        value(figures, "host_up", host="kvm3", zone="") == 1
+        and value(figures, "host_enabled", host="kvm3") == 0
     )
-    assert value(found, "resource_capacity", zone="a", resource_class="MEMORY_MB") == 8192
-    assert value(found, "resource_used", zone="a", resource_class="MEMORY_MB") == 7500
-    assert value(found, "resource_free", zone="a", resource_class="MEMORY_MB") == 692
+    assert value(figures, "resource_capacity", zone="a", resource_class="MEMORY_MB") == 8192
+    assert value(figures, "resource_used", zone="a", resource_class="MEMORY_MB") == 7500
+    assert value(figures, "resource_free", zone="a", resource_class="MEMORY_MB") == 692
     # No instance can use the free resources of a disabled host.
-    assert value(found, "resource_capacity", zone="", resource_class="MEMORY_MB") == 4096
-    assert value(found, "resource_free", zone="", resource_class="MEMORY_MB") == 0
-    print([key for key in found if key[0] == "drover_instances"])
+    assert value(figures, "resource_capacity", zone="", resource_class="MEMORY_MB") == 4096
+    assert value(figures, "resource_free", zone="", resource_class="MEMORY_MB") == 0
+    print([key for key in figures if key[0] == "drover_instances"])
     assert (
-        value(found, "instances", zone="a", state="running") == 2
-        and value(found, "instances", zone="a", state="shutoff") == 1
+        value(figures, "instances", zone="a", state="running") == 2
+        and value(figures, "instances", zone="a", state="shutoff") == 1
     )
-    assert value(found, "project_limit", project="shop", resource="cores") == 4
-    assert ("drover_project_limit", (("project", "shop"), ("resource", "ram"))) not in found
+    assert value(figures, "project_limit", project="shop", resource="cores") == 4
+    assert ("drover_project_limit", (("project", "shop"), ("resource", "ram"))) not in figures
     # Neither host can take the instances of the other, and the third is disabled.
-    assert value(found, "unbearable_losses", zone="a") == 2
-    assert time.time() - value(found, "host_seen_timestamp_seconds", host="kvm1") < 60
+    assert value(figures, "unbearable_losses", zone="a") == 2
+    assert time.time() - value(figures, "host_seen_timestamp_seconds", host="kvm1") < 60
 
 
 def test_a_new_time_alone_is_no_change(url, tmp_path, monkeypatch):
@@ -142,10 +142,10 @@ def test_a_new_time_alone_is_no_change(url, tmp_path, monkeypatch):
 
 def test_loss_is_borne_once_there_is_room(url):
     run("host", store_url=url, host="kvm3", state="enabled")
-    found = samples(run("metrics", store_url=url)["metrics"])
+    figures = samples(run("metrics", store_url=url)["metrics"])
     assert (
-        value(found, "unbearable_losses", zone="a") == 0
-        and value(found, "unbearable_losses", zone="") == 0
+        value(figures, "unbearable_losses", zone="a") == 0
+        and value(figures, "unbearable_losses", zone="") == 0
     )
 
 
@@ -168,7 +168,7 @@ def test_what_happened_in_the_last_day(url):
                 ("completed", 9, 1),
             )
         ):
-            given = {
+            columns = {
                 **row,
                 "uuid": str(number),
                 "status": status,
@@ -178,7 +178,7 @@ def test_what_happened_in_the_last_day(url):
             }
             connection.execute(
                 tables.migrations.insert().values(
-                    {key: each for key, each in given.items() if key in tables.migrations.c}
+                    {key: each for key, each in columns.items() if key in tables.migrations.c}
                 )
             )
         for name, where, rejected, at in (
@@ -186,7 +186,7 @@ def test_what_happened_in_the_last_day(url):
             ("b", None, 2, 90),
             ("c", None, 3, 1),
         ):
-            why = {
+            explanation = {
                 "hosts": 3,
                 "filters": [
                     {
@@ -197,26 +197,26 @@ def test_what_happened_in_the_last_day(url):
                     }
                 ],
             }
-            given = {
+            columns = {
                 "created_at": at,
                 "purpose": "place",
                 "instance_name": name,
                 "host": where,
                 "alternates": [],
-                "explanation": why,
+                "explanation": explanation,
             }
-            connection.execute(tables.decisions.insert().values(given))
+            connection.execute(tables.decisions.insert().values(columns))
     with Store.open(url).read() as connection:
-        found = recent.read(connection, 50)
-    assert found.migrations == {
+        history = recent.read(connection, 50)
+    assert history.migrations == {
         ("live-migration", "completed"): 2,
         ("live-migration", "failed"): 1,
         ("live-migration", "running"): 1,
     }
-    assert found.durations == {"live-migration": [2, 4]} and found.open_migrations == {
+    assert history.durations == {"live-migration": [2, 4]} and history.open_migrations == {
         "live-migration": 1
     }
-    assert found.decisions == {("place", True): 1, ("place", False): 1} and found.refusals == {
+    assert history.decisions == {("place", True): 1, ("place", False): 1} and history.refusals == {
         "ComputeFilter": 2
     }
 
@@ -240,12 +240,12 @@ def test_the_playbook_writes_and_pushes(url, tmp_path):
         def log_message(self, *dummy):
             pass
 
-    code, said = playbook("metrics", url, "-e", f"drover_metrics={path}", folder=tmp_path)
-    assert code == 0 and str(path) in said, said
+    code, output = playbook("metrics", url, "-e", f"drover_metrics={path}", folder=tmp_path)
+    assert code == 0 and str(path) in output, output
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Gateway)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        code, said = playbook(
+        code, output = playbook(
             "metrics",
             url,
             "-e",
@@ -258,10 +258,10 @@ def test_the_playbook_writes_and_pushes(url, tmp_path):
         )
     finally:
         server.shutdown()
-    assert code == 0, said
+    assert code == 0, output
     ((where, text),) = got
     assert where == "/metrics/job/drover" and value(samples(text), "hosts", state="up") == 2
-    code, said = playbook(
+    code, output = playbook(
         "metrics",
         url,
         "-e",
@@ -270,7 +270,7 @@ def test_the_playbook_writes_and_pushes(url, tmp_path):
         "drover_metrics=/tmp/drover.prom",
         folder=tmp_path,
     )
-    assert code != 0 and "The inventory has no host nobody" in said, said
+    assert code != 0 and "The inventory has no host nobody" in output, output
 
 
 @PROMTOOL
@@ -369,19 +369,19 @@ def test_prometheus_scrapes_node_exporter_and_the_rules_fire(url, tmp_path):
                 continue
             if "DroverLossCannotBeBorne" in pending:
                 break
-        said = "".join(
+        logs = "".join(
             (tmp_path / name).read_text()[-2000:] for name in ("exporter.log", "prometheus.log")
         )
-        assert "DroverLossCannotBeBorne" in pending and "DroverHostDown" not in pending, said
+        assert "DroverLossCannotBeBorne" in pending and "DroverHostDown" not in pending, logs
         assert figure("drover_hosts")["up"] == "2" and figure("node_textfile_scrape_error") == {
             None: "0"
-        }, said
+        }, logs
         assert {rule["alert"] for group in rules["groups"] for rule in group["rules"]} >= pending
 
 
 def test_rules_and_dashboard_name_metrics_that_there_are(url):
     text = run("metrics", store_url=url)["metrics"]
-    known = set(re.findall(r"^# TYPE (\S+)", text, re.MULTILINE))
+    metric_names = set(re.findall(r"^# TYPE (\S+)", text, re.MULTILINE))
     used = set()
     for name in ("alerts.yml", "dashboard.json"):
         used |= set(
@@ -392,7 +392,7 @@ def test_rules_and_dashboard_name_metrics_that_there_are(url):
                 ),
             )
         )
-    assert used and used <= known, used - known
+    assert used and used <= metric_names, used - metric_names
     assert {f"drover_{each}" for each in ("hosts", "instances")} <= used
 
 
@@ -410,7 +410,7 @@ def test_the_page_names_every_metric(url):
     page = (
         (MONITORING.parents[1] / "docs" / "metrics.md").read_text().partition("## The figures")[2]
     )
-    known = set(
+    metric_names = set(
         re.findall(r"^# TYPE (\S+)", run("metrics", store_url=url)["metrics"], re.MULTILINE)
     )
-    assert set(re.findall(r"\bdrover_[a-z_]+", page)) == known
+    assert set(re.findall(r"\bdrover_[a-z_]+", page)) == metric_names

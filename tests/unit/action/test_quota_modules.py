@@ -77,16 +77,16 @@ def test_use_is_shown_beside_the_limits(url):
         selection("a", "kvm1", vcpus=3, memory_mb=1024, project="shop"),
         selection("b", "kvm1", project="other"),
     )
-    found = run("quota_info", store_url=url)
-    assert [each["project"] for each in found["quotas"]] == ["other", "shop"]
-    assert found["quotas"][1]["resources"][:2] == [
+    answer = run("quota_info", store_url=url)
+    assert [each["project"] for each in answer["quotas"]] == ["other", "shop"]
+    assert answer["quotas"][1]["resources"][:2] == [
         {"resource": "instances", "limit": None, "in_use": 1},
         {"resource": "cores", "limit": 4, "in_use": 3},
     ]
     assert (
-        found["table"][-1].split("  ")[0] == "shop"
-        and "3 of 4" in found["table"][-1]
-        and "1 GiB of 2 GiB" in found["table"][-1]
+        answer["table"][-1].split("  ")[0] == "shop"
+        and "3 of 4" in answer["table"][-1]
+        and "1 GiB of 2 GiB" in answer["table"][-1]
     )
     (one,) = run("quota_info", store_url=url, project="shop")["quotas"]
     assert one["project"] == "shop"
@@ -94,18 +94,18 @@ def test_use_is_shown_beside_the_limits(url):
 
 def test_a_claim_of_a_playbook_is_refused(url):
     quota(url, instances=1)
-    wanted = [selection(name, "kvm1", project="shop") for name in ("a", "b")]
+    selections = [selection(name, "kvm1", project="shop") for name in ("a", "b")]
     assert "Project shop has a limit of 1 for instances" in failure(
-        "allocation", selections=wanted, store_url=url
+        "allocation", selections=selections, store_url=url
     )
-    run("allocation", selections=wanted[:1], store_url=url)
+    run("allocation", selections=selections[:1], store_url=url)
     raised = quota(url, instances=2)
     assert raised["changed"] is True
-    run("allocation", selections=wanted, store_url=url)
+    run("allocation", selections=selections, store_url=url)
 
 
 def test_a_resize_is_refused_before_anything_is_done(fleet_of_one):
-    url, there = fleet_of_one
+    url, simulated = fleet_of_one
     quota(url, cores=2)
     before = fleets.snapshot(url)
     with pytest.raises(
@@ -113,7 +113,7 @@ def test_a_resize_is_refused_before_anything_is_done(fleet_of_one):
         match="Project shop has a limit of 2 for cores. It uses 1, and 2 more are wanted",
     ):
         run("instance_resize", store_url=url, instances=["web"], vcpus=2)
-    assert fleets.snapshot(url) == before and not [each for each in there.calls if not each[3]]
+    assert fleets.snapshot(url) == before and not [each for each in simulated.calls if not each[3]]
     quota(url, cores=3)
     run("instance_resize", store_url=url, instances=["web"], vcpus=2, timeout=1, force=True)
     (found,) = run("quota_info", store_url=url)["quotas"]

@@ -119,10 +119,10 @@ def test_where_nothing_can_be_written(url, tmp_path, path, why):
 
 
 def test_without_a_store(tmp_path):
-    said = failure(
+    message = failure(
         "report", path=str(tmp_path / "x.html"), store_url=f"sqlite:///{tmp_path / 'none.db'}"
     )
-    assert "drover.compute.discover first" in said and not (tmp_path / "x.html").exists()
+    assert "drover.compute.discover first" in message and not (tmp_path / "x.html").exists()
 
 
 def test_what_is_no_plan(url, tmp_path):
@@ -132,22 +132,24 @@ def test_what_is_no_plan(url, tmp_path):
 
 @pytest.mark.long
 def test_the_playbook(url, tmp_path):
-    code, said = report(url, "--check", folder=tmp_path)
-    assert code == 0 and "changed=1" in said and not (tmp_path / "drover-report.html").exists(), (
-        said
+    code, output = report(url, "--check", folder=tmp_path)
+    assert code == 0 and "changed=1" in output and not (tmp_path / "drover-report.html").exists(), (
+        output
     )
-    code, said = report(url, folder=tmp_path)
-    assert code == 0 and "changed=1" in said, said
+    code, output = report(url, folder=tmp_path)
+    assert code == 0 and "changed=1" in output, output
     assert (
-        "6 hosts: 5 up, 1 down" in said and "Need a look" in said and "no route to <kvm5>" in said
+        "6 hosts: 5 up, 1 down" in output
+        and "Need a look" in output
+        and "no route to <kvm5>" in output
     )
     assert (tmp_path / "drover-report.html").exists()
-    code, said = report(url, folder=tmp_path)
+    code, output = report(url, folder=tmp_path)
     assert (
         code == 0
-        and "changed=0" in said
-        and "nothing but the times changed" in " ".join(said.split())
-    ), said
+        and "changed=0" in output
+        and "nothing but the times changed" in " ".join(output.split())
+    ), output
 
 
 @pytest.mark.long
@@ -156,15 +158,15 @@ def test_the_playbook_draws_plans(url, tmp_path):
         "drover_report": "plan.html",
         "drover_plan": run("plan_drain_info", store_url=url, host="kvm2")["plan"],
     }
-    code, said = report(url, folder=tmp_path, variables=variables)
-    assert code == 0, said
+    code, output = report(url, folder=tmp_path, variables=variables)
+    assert code == 0, output
     page = (tmp_path / "plan.html").read_text()
     assert "Drain of kvm2" in page
     variables["drover_plan"] = [
         run(f"plan_{kind}_info", store_url=url)["plan"] for kind in ("rebalance", "rolling")
     ]
-    code, said = report(url, folder=tmp_path, variables=variables)
-    assert code == 0, said
+    code, output = report(url, folder=tmp_path, variables=variables)
+    assert code == 0, output
     page = (tmp_path / "plan.html").read_text()
     assert "Plan: Rebalance" in page and "Plan: Rolling maintenance" in page
 
@@ -210,10 +212,12 @@ def test_a_long_discovery_tells_where_it_is(tmp_path, count, lines):
     ]
     options = ("-i", ",".join(names) + ",", "-f", "2")
     settings = "display_ok_hosts = false\n"
-    _code, said = play(tmp_path, tasks, settings, options=options, hosts="kvm*")
-    told = [line for line in said.splitlines() if " is done: about " in line]
-    assert len(told) == lines, said
+    _code, output = play(tmp_path, tasks, settings, options=options, hosts="kvm*")
+    progress_lines = [line for line in output.splitlines() if " is done: about " in line]
+    assert len(progress_lines) == lines, output
     if lines:
         # A failed host counts as done too.
-        assert any("kvm030 is done: about 30 of 60 hosts (50 %)" in line for line in told), said
-        assert f"kvm{count:03} is done: about {count} of {count} hosts (100 %)" in said
+        assert any(
+            "kvm030 is done: about 30 of 60 hosts (50 %)" in line for line in progress_lines
+        ), output
+        assert f"kvm{count:03} is done: about {count} of {count} hosts (100 %)" in output

@@ -84,12 +84,12 @@ def pinned(there, host, name="web"):
     domain = there.hosts[host].domains().get(uuid_of(name))
     if domain is None:
         return None
-    found = set()
+    pinned_cpus = set()
     for flag in (0, libvirt.VIR_DOMAIN_XML_INACTIVE):
         numa = parse_numa(parse(domain.XMLDesc(flag))) or {}
-        found |= {cpu for cpus in (numa.get("vcpu_pins") or {}).values() for cpu in cpus}
-        found |= {*(numa.get("emulator_pins") or ()), *(numa.get("cpuset") or ())}
-    return found
+        pinned_cpus |= {cpu for cpus in (numa.get("vcpu_pins") or {}).values() for cpu in cpus}
+        pinned_cpus |= {*(numa.get("emulator_pins") or ()), *(numa.get("cpuset") or ())}
+    return pinned_cpus
 
 
 def watch(there):

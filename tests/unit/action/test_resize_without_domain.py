@@ -103,13 +103,13 @@ def test_the_audit_names_it(fleet_url, there, place):
     assert "instance_missing" not in run("store_audit_info", store_url=fleet_url)["counts"]
     undefine(there, place)
     discover(fleet_url, *there.hosts)
-    (found,) = [
+    (finding,) = [
         each
         for each in run("store_audit_info", store_url=fleet_url)["findings"]
         if each["kind"] == "instance_missing"
     ]
-    assert (found["name"], found["host"]) == ("web", place)
-    assert "Its resize from" in found["why"] and "instance_delete" in found["advice"]
+    assert (finding["name"], finding["host"]) == ("web", place)
+    assert "Its resize from" in finding["why"] and "instance_delete" in finding["advice"]
 
 
 @PLACES
@@ -125,7 +125,7 @@ def test_one_that_is_there_is_confirmed_or_reverted_first(fleet_url, there, plac
 def test_a_host_that_does_not_answer_may_have_it(fleet_url, there):
     resized(there, fleet_url, "kvm2")
     undefine(there, "kvm2")
-    held = fleets.holdings(fleet_url)
+    holdings = fleets.holdings(fleet_url)
     for silent in ("kvm1", "kvm2"):
         there.hosts[silent].reached = there.hosts[silent].libvirt = False
         said = failure(delete, fleet_url)
@@ -134,7 +134,7 @@ def test_a_host_that_does_not_answer_may_have_it(fleet_url, there):
     there.hosts["kvm1"].libvirt = False
     for ending in ("confirm", "revert"):
         assert "kvm1 does not answer" in failure(resize, fleet_url, ending=ending)
-    assert fleets.holdings(fleet_url) == held
+    assert fleets.holdings(fleet_url) == holdings
     there.hosts["kvm1"].libvirt = True
     assert delete(fleet_url)["changed"] is True
 
@@ -159,17 +159,17 @@ def test_a_store_that_was_brought_back_removes_nothing_before_all_hosts_were_rea
     undefine(there, "kvm2")
     with Store.open(fleet_url).write() as connection:
         continuity.come_back(connection)
-    held = fleets.holdings(fleet_url)
-    said = failure(delete, fleet_url)
+    holdings = fleets.holdings(fleet_url)
+    message = failure(delete, fleet_url)
     assert (
-        "Instance web: It is not removed: kvm1, kvm2" in said
-        and "not read since the store was made or brought back" in said
+        "Instance web: It is not removed: kvm1, kvm2" in message
+        and "not read since the store was made or brought back" in message
     )
     discover(fleet_url, "kvm1", "kvm2")
     others = sorted(set(there.hosts) - {"kvm1", "kvm2"})
     if others:
         assert f"It is not removed: {', '.join(others)} " in failure(delete, fleet_url)
-    assert fleets.holdings(fleet_url) == held
+    assert fleets.holdings(fleet_url) == holdings
     discover(fleet_url, *there.hosts)
     assert delete(fleet_url)["changed"] is True
 
@@ -195,16 +195,16 @@ def test_one_that_a_third_host_shows_is_not_confirmed_or_reverted_and_the_host_i
         there.hosts[place], there.hosts["kvm3"], there.hosts[place].domains()[uuid_of("web")]
     )
     discover(fleet_url, *there.hosts)
-    held, where = fleets.holdings(fleet_url), there.where()
+    holdings, where = fleets.holdings(fleet_url), there.where()
     nowhere = "kvm1 has no domain" if place == "kvm1" else "neither kvm1 nor kvm2 has a domain"
     for ending in ("confirm", "revert"):
-        said = failure(resize, fleet_url, ending=ending)
+        message = failure(resize, fleet_url, ending=ending)
         assert (
-            f"{nowhere} of it, but kvm3 has one" in said
-            and f"take it back to {place} by hand" in said
-            and "instance_delete" not in said
+            f"{nowhere} of it, but kvm3 has one" in message
+            and f"take it back to {place} by hand" in message
+            and "instance_delete" not in message
         )
-        assert fleets.holdings(fleet_url) == held and there.where() == where
+        assert fleets.holdings(fleet_url) == holdings and there.where() == where
     there.moved(
         there.hosts["kvm3"], there.hosts[place], there.hosts["kvm3"].domains()[uuid_of("web")]
     )

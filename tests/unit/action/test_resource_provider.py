@@ -40,7 +40,7 @@ def url(prepared_url):
 
 
 def test_resource_provider(url):
-    wanted = {
+    arguments = {
         "name": "gpu",
         "parent": "kvm1",
         "inventories": {"PGPU": {"total": 2, "max_unit": 1}},
@@ -49,9 +49,9 @@ def test_resource_provider(url):
         "store_url": url,
     }
     before = fleets.snapshot(url)
-    assert run("resource_provider", check=True, **wanted)["changed"] is True
+    assert run("resource_provider", check=True, **arguments)["changed"] is True
     assert fleets.snapshot(url) == before
-    first = run("resource_provider", diff=True, **wanted)
+    first = run("resource_provider", diff=True, **arguments)
     made = first["resource_provider"]
     assert (first["changed"], first["diff"][0]["before"], first["diff"][0]["after"]) == (
         True,
@@ -61,7 +61,7 @@ def test_resource_provider(url):
     assert (made["parent"], made["root"], made["compute_node"]["host"]) == ("kvm1", "kvm1", "kvm1")
     assert is_plain(first)
     after = fleets.snapshot(url)
-    second = run("resource_provider", diff=True, **wanted)
+    second = run("resource_provider", diff=True, **arguments)
     assert (second["changed"], second["resource_provider"]) == (False, made)
     assert second["diff"][0]["before"] == second["diff"][0]["after"]
     assert fleets.snapshot(url) == after
@@ -86,14 +86,14 @@ def test_resource_provider(url):
 
 def test_a_dry_run_goes_on_past_what_a_task_before_would_have_made(url):
     before = fleets.snapshot(url)
-    wanted = {
+    arguments = {
         "name": "license",
         "inventories": {"CUSTOM_LICENSE": {"total": 4}},
         "traits": ["CUSTOM_PAID"],
         "store_url": url,
     }
     run("resource_class", check=True, name="CUSTOM_LICENSE", store_url=url)
-    dry = run("resource_provider", check=True, **wanted)
+    dry = run("resource_provider", check=True, **arguments)
     assert (
         dry["changed"] is True
         and dry["resource_provider"]["inventories"]["CUSTOM_LICENSE"]["total"] == 4
@@ -105,7 +105,7 @@ def test_a_dry_run_goes_on_past_what_a_task_before_would_have_made(url):
     quota = run("quota", check=True, project="shop", resources={"CUSTOM_LICENSE": 2}, store_url=url)
     assert quota["changed"] is True and "CUSTOM_LICENSE" in quota["warnings"][0]
     assert fleets.snapshot(url) == before
-    assert "there is no resource class CUSTOM_LICENSE" in failure("resource_provider", **wanted)
+    assert "there is no resource class CUSTOM_LICENSE" in failure("resource_provider", **arguments)
     assert "there is no resource class LICENSE" in failure(
         "resource_provider", check=True, name="x", inventories={"LICENSE": {}}, store_url=url
     )
@@ -113,23 +113,23 @@ def test_a_dry_run_goes_on_past_what_a_task_before_would_have_made(url):
 
 def test_resource_provider_warns(prepared_url):
     fleets.discover(prepared_url, host("kvm1"))
-    wanted = {"name": "pool", "store_url": prepared_url}
-    run("resource_provider", inventories={"DISK_GB": {"total": 4}}, **wanted)
+    arguments = {"name": "pool", "store_url": prepared_url}
+    run("resource_provider", inventories={"DISK_GB": {"total": 4}}, **arguments)
     assert "warnings" not in run(
-        "resource_provider", inventories={"DISK_GB": {"total": 3}}, **wanted
+        "resource_provider", inventories={"DISK_GB": {"total": 3}}, **arguments
     )
 
 
 def test_names(url):
     for module in ("resource_class", "trait"):
-        wanted = {"names": ["CUSTOM_B", "CUSTOM_A"], "store_url": url}
-        assert run(module, check=True, **wanted)["changed"] is True
-        found = run(module, diff=True, **wanted)
+        arguments = {"names": ["CUSTOM_B", "CUSTOM_A"], "store_url": url}
+        assert run(module, check=True, **arguments)["changed"] is True
+        found = run(module, diff=True, **arguments)
         assert (found["changed"], found["names"]) == (True, ["CUSTOM_A", "CUSTOM_B"])
         assert found["diff"] == [
             {"before": {"names": []}, "after": {"names": ["CUSTOM_A", "CUSTOM_B"]}}
         ]
-        assert run(module, **wanted)["changed"] is False
+        assert run(module, **arguments)["changed"] is False
         assert run(module, name="CUSTOM_A", state="absent", store_url=url)["names"] == []
         assert run(module, name="CUSTOM_A", state="absent", store_url=url)["changed"] is False
     assert "is a standard one" in failure("trait", name="HW_CPU_X86_AVX", store_url=url)
@@ -139,10 +139,14 @@ def test_names(url):
 
 
 def test_resource_provider_info(url):
-    found = run("resource_provider_info", store_url=url)
-    (row,) = found["resource_providers"]
-    assert (row["name"], row["inventories"]["VCPU"]["used"], found["changed"]) == ("kvm1", 2, False)
-    assert is_plain(found)
+    answer = run("resource_provider_info", store_url=url)
+    (row,) = answer["resource_providers"]
+    assert (row["name"], row["inventories"]["VCPU"]["used"], answer["changed"]) == (
+        "kvm1",
+        2,
+        False,
+    )
+    assert is_plain(answer)
     for filters, count in (
         ({"name": "kvm1"}, 1),
         ({"name": NASTY}, 0),
@@ -155,8 +159,8 @@ def test_resource_provider_info(url):
         ({"resources": {"VCPU": 2}}, 1),
         ({"resources": "VCPU:3,MEMORY_MB:1"}, 0),
     ):
-        found = run("resource_provider_info", store_url=url, **filters)
-        assert len(found["resource_providers"]) == count, filters
+        answer = run("resource_provider_info", store_url=url, **filters)
+        assert len(answer["resource_providers"]) == count, filters
     assert "did you mean VCPU?" in failure(
         "resource_provider_info", resources={"VCPUX": 1}, store_url=url
     )

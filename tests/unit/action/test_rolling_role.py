@@ -106,26 +106,26 @@ def test_a_hook_that_fails_ends_the_run_after_its_batch_and_the_next_one_goes_on
         "when": "inventory_hostname == 'kvm2'",
     }
     hooks = {name: fleet.hook(name) for name in ("before_drain", "after_reboot", "after_enable")}
-    code, said = fleet.roll(
+    code, output = fleet.roll(
         drover_rolling_hooks={**hooks, "after_drain": fleet.hook("after_drain", refuse)},
         drover_rolling_batch_size=2,
     )
-    assert code == 2 and "Traceback" not in said, said
+    assert code == 2 and "Traceback" not in output, output
     assert (
-        "This batch: kvm1, kvm2. 1 host waits." in said
-        and "kvm2 did not come through; no other batch is begun." in flat(said)
+        "This batch: kvm1, kvm2. 1 host waits." in output
+        and "kvm2 did not come through; no other batch is begun." in flat(output)
     )
     assert (
         "kvm2: stopped at after_drain, up, in maintenance, 0 instances (Refuse: the mirror is down)"
-        in said
+        in output
     )
     assert (
-        "kvm1: stopped at back, up, enabled, 0 instances (" in said
-        and "kvm3: not begun, up, enabled, 0 instances" in said
+        "kvm1: stopped at back, up, enabled, 0 instances (" in output
+        and "kvm3: not begun, up, enabled, 0 instances" in output
     )
     assert "Correct the cause and run the same command again" in flat(
-        said
-    ) and "The rolling maintenance is not finished: kvm1, kvm2, kvm3" in flat(said)
+        output
+    ) and "The rolling maintenance is not finished: kvm1, kvm2, kvm3" in flat(output)
     assert fleet.stages() == {
         "kvm1": ("back", None),
         "kvm2": ("after_drain", "Refuse: the mirror is down"),
@@ -142,19 +142,19 @@ def test_a_hook_that_fails_ends_the_run_after_its_batch_and_the_next_one_goes_on
     ]
 
     fleet.log.unlink()
-    code, said = fleet.roll(
+    code, output = fleet.roll(
         drover_rolling_hooks={**hooks, "after_drain": fleet.hook("after_drain")},
         drover_rolling_batch_size=2,
     )
-    assert code == 0, said
+    assert code == 0, output
     assert (
         "Going on with a maintenance that was not finished: kvm1, kvm2 was begun with, 1 wait."
-        in flat(said)
+        in flat(output)
     )
     of_the_last = [f"{stage} kvm3" for stage in ("before_drain", "after_drain", "after_enable")]
     assert fleet.hooked() == ["after_drain kvm2", "after_enable kvm2", *of_the_last]
     for host in HOSTS:
-        assert f"{host}: done, up, enabled, 0 instances" in said
+        assert f"{host}: done, up, enabled, 0 instances" in output
     assert fleet.stages() == {} and fleet.states() == dict.fromkeys(HOSTS, False)
     # The job's artifact; ansible-playbook shows it by a setting.
-    assert '"finished": true' in flat(said), said
+    assert '"finished": true' in flat(output), output

@@ -37,36 +37,38 @@ def url(tmp_path):
 
 def test_the_answer_is_plain_and_nothing_changes(url):
     before = fleets.figures(url)
-    found = run(
+    answer = run(
         "simulate",
         store_url=url,
         changes=[{"lose_hosts": "kvm1"}, {"add_instances": {"flavor": "small", "count": 9}}],
     )
-    assert is_plain(found) and found["changed"] is False and found["path"] is None
+    assert is_plain(answer) and answer["changed"] is False and answer["path"] is None
     assert (
-        found["simulation"]["moved"],
-        found["simulation"]["placed"],
-        found["simulation"]["left_out"],
+        answer["simulation"]["moved"],
+        answer["simulation"]["placed"],
+        answer["simulation"]["left_out"],
     ) == (1, 5, 4)
-    assert any(line.startswith("kvm1 is lost") for line in found["lines"])
-    assert any(line.startswith("  small (4 instances): ") for line in found["lines"])
+    assert any(line.startswith("kvm1 is lost") for line in answer["lines"])
+    assert any(line.startswith("  small (4 instances): ") for line in answer["lines"])
     assert fleets.figures(url) == before
 
 
 def test_the_page_has_both_maps_and_escapes_names(url, tmp_path):
     path = tmp_path / "page.html"
-    given = {
+    arguments = {
         "store_url": url,
         "path": str(path),
         "fleet": "prod",
         "changes": [{"add_hosts": {"like": "kvm1", "count": 2}}],
     }
-    assert run("simulate", check=True, **given)["changed"] and not path.exists()
-    found = run("simulate", **given)
+    assert run("simulate", check=True, **arguments)["changed"] and not path.exists()
+    answer = run("simulate", **arguments)
     text = path.read_text()
-    assert found["changed"] and found["path"] == str(path) and path.stat().st_mode & 0o777 == 0o600
     assert (
-        "map" not in found["simulation"]["before"]
+        answer["changed"] and answer["path"] == str(path) and path.stat().st_mode & 0o777 == 0o600
+    )
+    assert (
+        "map" not in answer["simulation"]["before"]
         and text.count('<ul class="map') == 2
         and text.count("cell well") == 3 + 5
     )
@@ -75,12 +77,12 @@ def test_the_page_has_both_maps_and_escapes_names(url, tmp_path):
         and "script-src 'none'" in html.unescape(text)
         and "prod: simulation" in text
     )
-    assert run("simulate", **given)["changed"] is False
-    given["changes"] = [
+    assert run("simulate", **arguments)["changed"] is False
+    arguments["changes"] = [
         {"maintenance": "kvm2"},
         {"add_instances": {"name": "<i>", "memory_mb": 99999, "vcpus": 1}},
     ]
-    run("simulate", **given)
+    run("simulate", **arguments)
     assert "&lt;i&gt;" in path.read_text() and "<i>" not in path.read_text()
 
 
@@ -117,14 +119,14 @@ def test_past_decisions_are_decided_again(url):
         and same["refused"] == []
         and same["score_before"] == same["score_after"]
     )
-    found = run("simulate", store_url=url, replay={"weighers": {"RAMWeigher": -1.0}})
+    answer = run("simulate", store_url=url, replay={"weighers": {"RAMWeigher": -1.0}})
     assert (
-        is_plain(found)
-        and found["replay"]["elsewhere"]
-        and found["replay"]["score_after"] > found["replay"]["score_before"]
+        is_plain(answer)
+        and answer["replay"]["elsewhere"]
+        and answer["replay"]["score_after"] > answer["replay"]["score_before"]
     )
-    assert {each["would"] for each in found["replay"]["elsewhere"]} <= {"kvm1", "kvm2", "kvm3"}
-    assert any(line.startswith("4 decisions decided again") for line in found["lines"])
+    assert {each["would"] for each in answer["replay"]["elsewhere"]} <= {"kvm1", "kvm2", "kvm3"}
+    assert any(line.startswith("4 decisions decided again") for line in answer["lines"])
     refused = run(
         "simulate",
         store_url=url,
@@ -138,12 +140,12 @@ def test_past_decisions_are_decided_again(url):
 
 def test_quotas_do_not_count(url):
     run("quota", store_url=url, project="shop", cores=1)
-    found = run(
+    answer = run(
         "simulate",
         store_url=url,
         changes=[{"add_instances": {"flavor": "small", "count": 3, "project": "shop"}}],
     )
-    assert found["simulation"]["placed"] == 3
+    assert answer["simulation"]["placed"] == 3
 
 
 @pytest.mark.parametrize(
@@ -162,17 +164,17 @@ def test_what_is_wrong_is_said(url, arguments, sentence):
 def test_the_playbook_shows_the_answer(url, tmp_path):
     changes = [{"lose_hosts": ["kvm1"]}]
     given = {"drover_changes": changes, "drover_simulation_page": str(tmp_path / "page.html")}
-    code, said = playbook("simulate", url, folder=tmp_path, variables=given)
-    assert code == 0 and "kvm1 is lost" in said and f"The page is {tmp_path}/page.html" in said, (
-        said
-    )
+    code, output = playbook("simulate", url, folder=tmp_path, variables=given)
+    assert (
+        code == 0 and "kvm1 is lost" in output and f"The page is {tmp_path}/page.html" in output
+    ), output
     # A survey of AWX gives it like this.
-    code, said = playbook(
+    code, output = playbook(
         "simulate", url, folder=tmp_path, variables={"drover_changes": json.dumps(changes)}
     )
-    assert code == 0 and "kvm1 is lost" in said, said
-    code, said = playbook("simulate", url, folder=tmp_path)
-    assert code != 0 and "What would change?" in said
+    assert code == 0 and "kvm1 is lost" in output, output
+    code, output = playbook("simulate", url, folder=tmp_path)
+    assert code != 0 and "What would change?" in output
 
 
 @pytest.mark.parametrize(

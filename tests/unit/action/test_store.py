@@ -48,34 +48,34 @@ def audit(url, *options, **more):
 
 def test_an_audit_is_dry_unless_told(broken_url):
     before = fleets.snapshot(broken_url)
-    found = run("store_audit_info", store_url=broken_url, diff=True)
-    assert [each["kind"] for each in found["findings"]] == ["domain_doubled", "allocation_missing"]
-    assert (found.get("changed", False), found["sound"], is_plain(found)) == (False, False, True)
+    answer = run("store_audit_info", store_url=broken_url, diff=True)
+    assert [each["kind"] for each in answer["findings"]] == ["domain_doubled", "allocation_missing"]
+    assert (answer.get("changed", False), answer["sound"], is_plain(answer)) == (False, False, True)
     assert fleets.snapshot(broken_url) == before
-    assert "diff" not in found
-    found = run("store", state="healed", store_url=broken_url, check=True, diff=True)
-    assert (found["changed"], [each["name"] for each in found["mended"]]) == (True, ["web"])
-    assert "allocation_missing" in found["diff"][0]["before"]
-    assert "allocation_missing" not in found["diff"][0]["after"]
+    assert "diff" not in answer
+    answer = run("store", state="healed", store_url=broken_url, check=True, diff=True)
+    assert (answer["changed"], [each["name"] for each in answer["mended"]]) == (True, ["web"])
+    assert "allocation_missing" in answer["diff"][0]["before"]
+    assert "allocation_missing" not in answer["diff"][0]["after"]
     assert fleets.snapshot(broken_url) == before
-    found = run("store", state="healed", store_url=broken_url)
-    assert (found["changed"], found["counts"]) == (True, {"domain_doubled": 1})
+    answer = run("store", state="healed", store_url=broken_url)
+    assert (answer["changed"], answer["counts"]) == (True, {"domain_doubled": 1})
     assert run("store", state="healed", store_url=broken_url)["changed"] is False
 
 
 def test_export_and_import(broken_url, tmp_path):
-    wanted = {"path": str(tmp_path / "x.sqlite"), "store_url": broken_url}
-    assert run("store", state="exported", check=True, **wanted)["changed"] is True
+    arguments = {"path": str(tmp_path / "x.sqlite"), "store_url": broken_url}
+    assert run("store", state="exported", check=True, **arguments)["changed"] is True
     assert not (tmp_path / "x.sqlite").exists()
-    found = run("store", state="exported", diff=True, **wanted)
-    assert (found["changed"], found["rows"]["services"], is_plain(found)) == (True, 2, True)
-    assert (found["diff"][0]["before"], "services 2\n" in found["diff"][0]["after"]) == ("", True)
-    assert run("store", state="exported", **wanted)["changed"] is False
+    answer = run("store", state="exported", diff=True, **arguments)
+    assert (answer["changed"], answer["rows"]["services"], is_plain(answer)) == (True, 2, True)
+    assert (answer["diff"][0]["before"], "services 2\n" in answer["diff"][0]["after"]) == ("", True)
+    assert run("store", state="exported", **arguments)["changed"] is False
     new = {"path": str(tmp_path / "x.sqlite"), "store_url": f"sqlite:///{tmp_path / 'new.db'}"}
     assert run("store", state="imported", check=True, **new)["changed"] is True
     assert not (tmp_path / "new.db").exists()
-    found = run("store", state="imported", diff=True, **new)
-    assert (found["changed"], found["diff"][0]["before"], found["revision"]) == (
+    answer = run("store", state="imported", diff=True, **new)
+    assert (answer["changed"], answer["diff"][0]["before"], answer["revision"]) == (
         True,
         "",
         schema.LATEST,
@@ -148,12 +148,12 @@ def test_a_file_that_goes_away_between_two_tasks(tmp_path):
 
 
 def test_the_table_stays_a_table_with_wide_names(broken_url):
-    found = run("store_audit_info", store_url=broken_url)
-    assert LONG in found["table"][1]
+    answer = run("store_audit_info", store_url=broken_url)
+    assert LONG in answer["table"][1]
     # In a terminal.
     lines = [
         line.within(100) if isinstance(line, Row) else line
-        for line in audit_table(found["findings"])
+        for line in audit_table(answer["findings"])
     ]
     assert lines[0].split() == ["FINDING", "NAME", "HOST", *["WHY,", "AND", "WHAT", "HEAL", "DOES"]]
     column = lines[0].index("HOST")
@@ -161,46 +161,46 @@ def test_the_table_stays_a_table_with_wide_names(broken_url):
     assert [line[column:].split("  ")[0] for line in lines[1:3]] == ["kvm1, kvm2", "kvm1"]
     assert "..." in lines[1] and lines[3] == ""
     assert lines[4].startswith("domain_doubled: ")
-    assert found["findings"][0]["name"] == LONG
+    assert answer["findings"][0]["name"] == LONG
     assert audit_table([]) == []
 
 
 @pytest.mark.long
 def test_the_playbook(broken_url, tmp_path):
-    code, said = audit(broken_url, folder=tmp_path)
-    assert code == 0, said
-    assert "domain_doubled" in said and "FINDING" in said and "changed=0" in said
-    code, said = audit(
+    code, output = audit(broken_url, folder=tmp_path)
+    assert code == 0, output
+    assert "domain_doubled" in output and "FINDING" in output and "changed=0" in output
+    code, output = audit(
         broken_url,
         folder=tmp_path,
         variables={"drover_audit_heal": "true", "drover_audit_strict": "yes"},
     )
-    assert code == 2, said
-    assert "changed=1" in said and "The audit left problems: domain_doubled 1." in " ".join(
-        said.split()
+    assert code == 2, output
+    assert "changed=1" in output and "The audit left problems: domain_doubled 1." in " ".join(
+        output.split()
     )
     fleets.discover(broken_url, host("kvm2"))
-    code, said = audit(
+    code, output = audit(
         broken_url,
         "--check",
         folder=tmp_path,
         variables={"drover_audit_heal": True, "drover_audit_strict": True},
     )
-    assert code == 0, said
-    assert "checked: consistent." in said
-    stats = said.partition("CUSTOM STATS")[2]
-    assert '"sound": true' in stats.replace("'", '"').replace("True", "true"), said
+    assert code == 0, output
+    assert "checked: consistent." in output
+    stats = output.partition("CUSTOM STATS")[2]
+    assert '"sound": true' in stats.replace("'", '"').replace("True", "true"), output
 
 
 @pytest.mark.long
 def test_the_playbook_says_what_it_mended(broken_url, tmp_path):
-    code, said = audit(broken_url, folder=tmp_path, variables={"drover_audit_heal": True})
-    assert code == 0, said
-    mended = said.partition("Mended:\n")[2].partition("Left:\n")
+    code, output = audit(broken_url, folder=tmp_path, variables={"drover_audit_heal": True})
+    assert code == 0, output
+    mended = output.partition("Mended:\n")[2].partition("Left:\n")
     assert "allocation_missing" in mended[0] and "domain_doubled" not in mended[0]
     assert "domain_doubled" in mended[2].partition("Keep the data")[0]
     # A name is data, never a template.
-    assert "{{ 1 + 1 }}www" in said
+    assert "{{ 1 + 1 }}www" in output
 
 
 def test_the_playbook_without_a_store(tmp_path):

@@ -35,12 +35,12 @@ def drain(folder, url, name, inventory=(KVM1, KVM2), **keywords):
 
     :param keywords: more keywords of the task.
     """
-    wanted = {"host": name, "plan_only": True, "unmovable": "skip", "store_url": url}
+    drain_options = {"host": name, "plan_only": True, "unmovable": "skip", "store_url": url}
     return play(
         folder,
         [
             *({"ansible.builtin.add_host": each} for each in inventory),
-            {"drover.compute.drain": wanted, "register": "drained", **keywords},
+            {"drover.compute.drain": drain_options, "register": "drained", **keywords},
             {
                 "ansible.builtin.debug": {
                     "msg": "{{ drained.message | default('') }} {{ drained.staying | default([]) | map(attribute='name') | list }}"
@@ -53,11 +53,11 @@ def drain(folder, url, name, inventory=(KVM1, KVM2), **keywords):
 def test_a_host_is_read_with_its_own_connection_and_variables(prepared_url, tmp_path):
     pytest.importorskip("libvirt")
     fleets.discover(prepared_url, host("kvm1"))
-    code, said = drain(tmp_path, prepared_url, "kvm1")
+    code, output = drain(tmp_path, prepared_url, "kvm1")
     # The one domain of libvirt's test driver, which has no destination.
     assert (
-        code == 0 and "Nothing was changed: this is the plan of a drain of kvm1. ['test']" in said
-    ), said
+        code == 0 and "Nothing was changed: this is the plan of a drain of kvm1. ['test']" in output
+    ), output
 
 
 def test_a_host_that_cannot_be_reached_is_a_sentence(prepared_url, tmp_path):
@@ -107,18 +107,18 @@ def test_safety_09_a_call_with_a_limit_ends_and_the_task_goes_on(prepared_url, t
         server.bind(str(path))
         server.listen()
         deaf = {**KVM1, "drover_uris": [f"qemu:///system?socket={path}"]}
-        code, said = play(
+        code, output = play(
             tmp_path,
             [
                 {"ansible.builtin.add_host": deaf},
                 {"drover.compute.evacuate": evacuation, "timeout": timeout},
             ],
         )
-    assert code == 0, said
+    assert code == 0, output
     assert (
-        "kvm1 answers over SSH, only its libvirt does not: libvirt is restarted" in said
-        and "Traceback" not in said
-    ), said
+        "kvm1 answers over SSH, only its libvirt does not: libvirt is restarted" in output
+        and "Traceback" not in output
+    ), output
     # libvirt's own limit is longer.
     with Store.open(prepared_url).read() as connection:
         assert services.get(connection, "kvm1").last_error == "it did not answer within 3 s"

@@ -69,10 +69,10 @@ def test_who_does_not_take_a_selector_refuses_it(name):
 )  # fmt: skip
 def test_walk_f03_a_variable_of_another_playbook_is_refused(name, words, wanted, tmp_path):
     """``rolling_maintenance -e drover_host=kvm1`` took the whole fleet."""
-    said = refused(
+    output = refused(
         tmp_path, f"drover.compute.{name}", *(word for each in words for word in ("-e", each))
     )
-    assert wanted in said and "secret" not in said
+    assert wanted in output and "secret" not in output
 
 
 @pytest.mark.parametrize(
@@ -95,12 +95,12 @@ def test_walk_f03_what_it_says_of_others(name, words, wanted):
 
 def test_walk_f15_a_variable_without_the_prefix_is_named():
     """``instance_delete -e force=true`` was accepted without a message, and the power was not cut."""
-    (said,) = foreign_variables.without_prefix(
+    (sentence,) = foreign_variables.without_prefix(
         "instance_delete", ["force", "mine", "drover_instance"]
     )
     assert (
-        "does not read the variable force" in said
-        and "If you mean drover_instance_force, give that." in said
+        "does not read the variable force" in sentence
+        and "If you mean drover_instance_force, give that." in sentence
     )
 
 
@@ -108,11 +108,11 @@ def test_walk_f03_from_a_file_several_at_once(tmp_path):
     (tmp_path / "more.yml").write_text(
         "drover_host: [kvm1, kvm2]\ndrover_migrate_cold: true\n", encoding="utf-8"
     )
-    said = refused(tmp_path, "drover.compute.rolling_maintenance", "-e", "@more.yml")
+    output = refused(tmp_path, "drover.compute.rolling_maintenance", "-e", "@more.yml")
     assert (
-        "takes no drover_host (kvm1, kvm2)" in said
-        and "takes no drover_migrate_cold" in said
-        and "Leave them out." in said
+        "takes no drover_host (kvm1, kvm2)" in output
+        and "takes no drover_migrate_cold" in output
+        and "Leave them out." in output
     )
 
 
@@ -126,12 +126,12 @@ def test_walk_f03_from_a_play_that_imports_the_playbook(tmp_path):
 
 
 def test_walk_f03_from_the_inventory(tmp_path):
-    said = refused(
+    output = refused(
         tmp_path,
         "drover.compute.rolling_maintenance",
         inventory="all: {vars: {drover_host: kvm1}}\nhypervisors: {hosts: {kvm1: {}}}\n",
     )
-    assert "takes no drover_host (kvm1)" in said
+    assert "takes no drover_host (kvm1)" in output
 
 
 def test_walk_f03_a_file_and_a_list_of_definitions(tmp_path):
@@ -146,14 +146,14 @@ def test_walk_f03_a_file_and_a_list_of_definitions(tmp_path):
     status, output = ansible(
         tmp_path, "playbook", "-i", "hosts.yml", "drover.compute.place", "-e", typed
     )
-    said = " ".join(output.split())
+    text = " ".join(output.split())
     assert (
         status == 2
         and "drover_definitions names the file fleet.yml, and drover_instance_definitions has definitions too."
-        in said
+        in text
     ), output
     assert (
-        "leave one out. Nothing was done." in said
+        "leave one out. Nothing was done." in text
         and not (tmp_path / ".ansible" / "drover" / "store.db").exists()
     )
 
@@ -182,7 +182,7 @@ def test_it_is_the_first_task_of_the_first_plays(path):
 
 
 def test_every_command_of_the_pages_gives_what_is_read():
-    found = 0
+    count = 0
     for page in (examples.ROOT / "README.md", *(examples.ROOT / "docs").glob("*.md")):
         for command in pages.commands(page.read_text(encoding="utf-8")):
             words = shlex.split(command)
@@ -192,12 +192,12 @@ def test_every_command_of_the_pages_gives_what_is_read():
                 if word.startswith(foreign_variables.NAMESPACE)
             ]
             if words[0] == "ansible-playbook" and len(names) == 1 and names[0] in READ:
-                given = set(re.findall(r"(drover_\w+)(?==|\")", command))
-                assert foreign_variables.of_others(names[0], given, given) == [], (
+                variables = set(re.findall(r"(drover_\w+)(?==|\")", command))
+                assert foreign_variables.of_others(names[0], variables, variables) == [], (
                     f"{page.name}: {command}"
                 )
-                found += bool(given)
-    assert found > 50
+                count += bool(variables)
+    assert count > 50
 
 
 def test_every_job_of_awx_gives_what_is_read():
@@ -206,26 +206,26 @@ def test_every_job_of_awx_gives_what_is_read():
     )
     for job in yaml.safe_load(text)["controller_templates"]:
         name = job["playbook"].rpartition("}")[2].removesuffix(".yml")
-        given = set(re.findall(r"'(drover_\w+)':", str(job.get("extra_vars", ""))))
-        assert foreign_variables.of_others(name, given, given) == [], name
+        variables = set(re.findall(r"'(drover_\w+)':", str(job.get("extra_vars", ""))))
+        assert foreign_variables.of_others(name, variables, variables) == [], name
     for template, name, questions in shipped.surveys():
-        given = {question["variable"] for question in questions}
-        assert foreign_variables.of_others(name, given, given) == [], template
+        variables = {question["variable"] for question in questions}
+        assert foreign_variables.of_others(name, variables, variables) == [], template
 
 
 def test_every_rulebook_gives_what_is_read():
-    found = 0
+    count = 0
     for path in (examples.ROOT / "extensions/eda/rulebooks").glob("*.yml"):
-        for each in re.finditer(
+        for match in re.finditer(
             r"name: (?:drover\.compute\.|.*}})([\w-]+)\"?\n(?:.*\n)*?( +)extra_vars:\n((?:\2  .*\n)+)",
             path.read_text(encoding="utf-8"),
         ):
-            given = set(re.findall(r"^ +(drover_\w+):", each[3], re.MULTILINE))
-            assert foreign_variables.of_others(each[1].replace("-", "_"), given, given) == [], (
-                f"{path.name}: {each[1]}"
+            given = set(re.findall(r"^ +(drover_\w+):", match[3], re.MULTILINE))
+            assert foreign_variables.of_others(match[1].replace("-", "_"), given, given) == [], (
+                f"{path.name}: {match[1]}"
             )
-            found += 1
-    assert found >= 4
+            count += 1
+    assert count >= 4
 
 
 @pytest.mark.parametrize(
@@ -239,13 +239,13 @@ def test_what_a_host_is_may_be_said_to_whatever_reads_hosts(name):
 
 def test_walk_f15_an_option_that_is_missing_has_its_variable():
     """The message named the options of a module, although a person types variables."""
-    said = failure(
+    message = failure(
         "instance_disk", {"drover_instance": "web"}, name="web", store_url="sqlite:///nowhere.db"
     )
-    assert "Set drover_disk_path (option path)." in said
-    said = failure(
+    assert "Set drover_disk_path (option path)." in message
+    message = failure(
         "instance_cdrom", {"drover_instance": "web"}, name="web", store_url="sqlite:///nowhere.db"
     )
-    assert "Set drover_disk_path (option path) or drover_disk (option target)." in said
+    assert "Set drover_disk_path (option path) or drover_disk (option target)." in message
     # A user of the module alone types options.
     assert "drover_" not in failure("instance_disk", name="web", store_url="sqlite:///nowhere.db")

@@ -47,13 +47,13 @@ def named():
         for path in (ROOT / folder).rglob("*")
         if path.suffix in (".py", ".yml", ".j2", ".md")
     ]
-    found = {
+    variables = {
         name
         for path in (*files, ROOT / "README.md")
         for name in NAME.findall(path.read_text(encoding="utf-8"))
     } - OTHERS
     # Metrics have the prefix too; test_metrics.py checks that their page has all of them.
-    return found - set(
+    return variables - set(
         NAME.findall(
             (ROOT / "docs" / "metrics.md")
             .read_text(encoding="utf-8")
@@ -64,7 +64,7 @@ def named():
 
 def of_options():
     """Return the variables that plugins and roles take options from."""
-    found = set()
+    names = set()
     for kind in ("action", "lookup"):
         for path in (ROOT / "plugins" / kind).glob("*.py"):
             module = importlib.import_module(f"{PACKAGE}.{kind}.{path.stem}")
@@ -75,11 +75,11 @@ def of_options():
                 if isinstance(variables, dict)
                 else [each if isinstance(each, str) else each[1] for each in variables]
             )
-            found.update(f"drover_{each}" for each in values)
+            names.update(f"drover_{each}" for each in values)
     for path in ROOT.glob("roles/*/meta/argument_specs.yml"):
         for entry in yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"].values():
-            found.update(name for name in entry.get("options") or {} if name.startswith("drover_"))
-    return found
+            names.update(name for name in entry.get("options") or {} if name.startswith("drover_"))
+    return names
 
 
 def test_the_list_is_what_the_collection_names():
@@ -121,11 +121,13 @@ FORMER = {
 
 @pytest.mark.parametrize("former, now", FORMER.items())
 def test_a_former_name_leads_to_the_new_one(former, now):
-    (said,) = known_variables.unknown([f"drover_{former}"])
-    assert f"drover_{now}" in re.search(r"\(did you mean (.+?)\?\)", said).group(1).split(" or ")
+    (sentence,) = known_variables.unknown([f"drover_{former}"])
+    assert f"drover_{now}" in re.search(r"\(did you mean (.+?)\?\)", sentence).group(1).split(
+        " or "
+    )
     # If there is only one variable of that kind, the message offers no other name.
     if former not in ("force", "timeout"):
-        assert said.startswith(
+        assert sentence.startswith(
             f"drover.compute has no variable drover_{former} (did you mean drover_{now}?), so"
         )
 
@@ -164,10 +166,10 @@ def test_known_variables_are_not_named(prepared_url, warned):
 
 def declared(kind):
     """The variables that roles declare with a type, and the options of plugins with this type."""
-    found = set()
+    variables = set()
     for path in ROOT.glob("roles/*/meta/argument_specs.yml"):
         for entry in yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"].values():
-            found.update(
+            variables.update(
                 name
                 for name, option in (entry.get("options") or {}).items()
                 if option.get("type") == kind
@@ -179,25 +181,25 @@ def declared(kind):
         for each in getattr(plugin, "VARIABLES", ()):
             option, variable = (each, each) if isinstance(each, str) else each
             if plugin.ARGUMENT_SPEC.get(option, {}).get("type") == kind:
-                found.add(f"drover_{variable}")
+                variables.add(f"drover_{variable}")
     return {
         name
-        for name in found
+        for name in variables
         if name in known_variables.KNOWN and not name.startswith("drover_awx_")
     }
 
 
 def yes_or_no():
     """The variables that are declared as true or false, or that playbooks and roles read so."""
-    found = declared("bool")
+    variables = declared("bool")
     for path in (*ROOT.glob("playbooks/**/*.yml"), *ROOT.glob("roles/*/*/**/*.yml")):
-        found.update(
+        variables.update(
             re.findall(
                 r"\b(drover_\w+) *\| *default\([^)]*\) *\| *bool\b",
                 path.read_text(encoding="utf-8"),
             )
         )
-    return {name for name in found if not name.startswith("drover_awx_")}
+    return {name for name in variables if not name.startswith("drover_awx_")}
 
 
 def test_all_variables_that_are_whole_numbers_are_known_as_that():
@@ -245,9 +247,9 @@ def test_a_wrong_name_on_the_command_line_stops_the_run(tmp_path, prepared_url):
     """``-e drover_plan_onyl=true`` began a real drain."""
     tasks = [{"drover.compute.host": {"name": "kvm1", "disabled": True, "store_url": prepared_url}}]
     status, output = play(tmp_path, tasks, options=("-e", "drover_plan_onyl=true"))
-    said = " ".join(output.split())
+    text = " ".join(output.split())
     assert (
         status == 2
         and "Nothing was done. drover.compute has no variable drover_plan_onyl (did you mean drover_plan_only?)"
-        in said
+        in text
     )

@@ -31,8 +31,8 @@ def test_what_a_module_warns_of_is_a_sentence():
         _execute_module=lambda **dummy: answer, _task=task, _connection=None
     )
     machines = types.SimpleNamespace(environment=lambda host: {}, refusal=lambda host, result: None)
-    found = Hand(action, "kvm1", {}, machines).read("hypervisor_info", {})
-    assert found == {
+    module_result = Hand(action, "kvm1", {}, machines).read("hypervisor_info", {})
+    assert module_result == {
         "changed": False,
         "warnings": ["The room below /srv is unknown.", "Plain."],
-    } and is_plain(found)
+    } and is_plain(module_result)

@@ -122,12 +122,12 @@ class Awx:
         return made
 
     def one(self, kind, number):
-        (found,) = [each for each in self.objects.get(kind, ()) if each["id"] == int(number)] or [
-            None
-        ]
-        if found is None:
+        (awx_object,) = [
+            each for each in self.objects.get(kind, ()) if each["id"] == int(number)
+        ] or [None]
+        if awx_object is None:
             raise Refused({"detail": "Not found."}, 404)
-        return found
+        return awx_object
 
     def named(self, kind, name):
         (found,) = [each for each in self.objects.get(kind, ()) if each["name"] == name]
@@ -148,10 +148,10 @@ class Awx:
             for name, value in wanted.items()
             if name not in ("type", "page_size", "order_by")
         }
-        found = [(name, each) for name in kinds for each in self.objects.get(name, ())]
+        matches = [(name, each) for name in kinds for each in self.objects.get(name, ())]
         listed = [
             self.shown(name, each)
-            for name, each in found
+            for name, each in matches
             if all(value in self._values(name, each, key) for key, value in wanted.items())
         ]
         return listed[::-1] if order == "-id" else listed
@@ -225,10 +225,10 @@ class Awx:
                 }
             answer = 201, made
         elif len(rest) == 1:
-            found = self.one(kind, rest[0])
-            self._check(kind, {**found, **data}, data, found)
-            found.update(data)
-            answer = 200, self.shown(kind, found)
+            awx_object = self.one(kind, rest[0])
+            self._check(kind, {**awx_object, **data}, data, awx_object)
+            awx_object.update(data)
+            answer = 200, self.shown(kind, awx_object)
         elif rest[1] == "survey_spec":
             check_survey(data)
             self.surveys[rest[0]] = data
@@ -251,7 +251,7 @@ class Awx:
 
     def _bulk(self, data):
         names = [each["name"] for each in data["hosts"]]
-        there = {
+        existing_names = {
             each["name"]
             for each in self.objects.get("hosts", ())
             if each["inventory"] == data["inventory"]
@@ -260,11 +260,11 @@ class Awx:
             raise Refused(
                 {"hosts": ["Number of hosts exceeds system setting BULK_HOST_MAX_CREATE"]}
             )
-        if there & set(names) or len(set(names)) < len(names):
+        if existing_names & set(names) or len(set(names)) < len(names):
             raise Refused(
                 {
                     "__all__": [
-                        f"Hostnames must be unique in an inventory. Duplicates found: {sorted(there & set(names))}"
+                        f"Hostnames must be unique in an inventory. Duplicates found: {sorted(existing_names & set(names))}"
                     ]
                 }
             )
@@ -353,16 +353,16 @@ class Awx:
     def prompt_errors(self, template, answers, given=(), required=True):
         """Return AWX's errors for answers to the survey of a template, and for other fields of its
         launch."""
-        errors, left = {}, dict(answers)
+        errors, remaining = {}, dict(answers)
         if template.get("survey_enabled"):
             wrong = []
             for question in self.surveys[str(template["id"])]["spec"]:
                 wrong += answer_errors(question, answers, required)
-                left.pop(question["variable"], None)
+                remaining.pop(question["variable"], None)
             if wrong:
                 errors["variables_needed_to_start"] = wrong
-        if left and not template.get("ask_variables_on_launch"):
-            errors["extra_vars"] = [f"Variables {', '.join(left)} are not allowed on launch."]
+        if remaining and not template.get("ask_variables_on_launch"):
+            errors["extra_vars"] = [f"Variables {', '.join(remaining)} are not allowed on launch."]
         for name in given:
             if not template.get(PROMPTS[name]):
                 errors[name] = ["Field is not configured to prompt on launch."]
@@ -383,11 +383,11 @@ class Awx:
 
     def _after(self, number):
         """Yield a node and all nodes that may run after it."""
-        found = {number}
+        numbers = {number}
         for name in EDGES:
             for each in self.members("workflow_job_template_nodes", number, name):
-                found |= self._after(each)
-        return found
+                numbers |= self._after(each)
+        return numbers
 
     # Actions of AWX on its objects.
 
@@ -405,18 +405,18 @@ class Awx:
             self.members("inventory_sources", source["id"], "hosts"),
             self.members("inventory_sources", source["id"], "groups"),
         )
-        there = {
+        existing = {
             each["name"]: each
             for each in self.objects.get("hosts", ())
             if each["inventory"] == inventory
         }
         if source["overwrite"]:
-            for each in [
+            for stale_host in [
                 each
-                for each in there.values()
+                for each in existing.values()
                 if each["id"] in theirs and each["name"] not in hosts
             ]:
-                self._delete("hosts", each)
+                self._delete("hosts", stale_host)
             named = {group for dummy, groups in hosts.values() for group in groups}
             for group in [
                 each for each in self.objects.get("groups", ()) if each["id"] in groups_of
@@ -427,7 +427,7 @@ class Awx:
                     members = self.members("groups", group["id"], "hosts")
                     members[:] = [number for number in members if number not in theirs]
         for name, (variables, groups) in hosts.items():
-            host = there.get(name) or self.add(
+            host = existing.get(name) or self.add(
                 "hosts", name=name, inventory=inventory, description="imported"
             )
             old = {} if source.get("overwrite_vars") else json.loads(host["variables"] or "{}")
@@ -452,19 +452,19 @@ class Awx:
             if inventory["kind"] == "constructed"
             else [inventory["id"]]
         )
-        found = {}
+        by_name = {}
         for number in inputs:
             for host in [
                 each for each in self.objects.get("hosts", ()) if each["inventory"] == number
             ]:
-                variables, groups = found.setdefault(host["name"], ({}, set()))
+                variables, groups = by_name.setdefault(host["name"], ({}, set()))
                 variables.update(json.loads(host["variables"] or "{}"))
                 groups |= {
                     each["name"]
                     for each in self.objects.get("groups", ())
                     if host["id"] in self.members("groups", each["id"], "hosts")
                 }
-        return found
+        return by_name
 
     def ends(self, workflow, failing):
         """Return (status of the workflow, identifiers of the nodes in the order of their run) if

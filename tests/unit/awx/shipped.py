@@ -45,11 +45,11 @@ def read(path):
 def documented(language):
     """Return the examples in docs/awx.md: YAML as data, others as text."""
     text = (ROOT / "docs" / "awx.md").read_text()
-    found = [
+    blocks = [
         textwrap.dedent(block)
         for block in re.findall(rf"^ *```{language}\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE)
     ]
-    return [yaml.safe_load(each) for each in found] if language == "yaml" else found
+    return [yaml.safe_load(each) for each in blocks] if language == "yaml" else blocks
 
 
 def objects(**said):
@@ -77,21 +77,22 @@ def _objects(said):
 
 def surveys():
     """Return [(name of the template, name of its playbook, its questions)], also of workflows."""
-    found = objects()
+    awx_objects = objects()
     templates = {
-        each["name"]: pathlib.Path(each["playbook"]).stem for each in found["controller_templates"]
+        each["name"]: pathlib.Path(each["playbook"]).stem
+        for each in awx_objects["controller_templates"]
     }
-    asking = [each for each in found["controller_templates"] if each["survey_enabled"]]
+    asking = [each for each in awx_objects["controller_templates"] if each["survey_enabled"]]
     shown = [
         (each["name"], templates[each["name"]], each["survey_spec"]["spec"]) for each in asking
     ]
-    for each in found["controller_workflows"]:
-        if each.get("survey_spec"):
+    for workflow in awx_objects["controller_workflows"]:
+        if workflow.get("survey_spec"):
             # The node after the approval does the work.
             (last,) = [
-                node["unified_job_template"]["name"] for node in each["workflow_nodes"][-2:-1]
+                node["unified_job_template"]["name"] for node in workflow["workflow_nodes"][-2:-1]
             ]
-            shown.append((each["name"], templates[last], each["survey_spec"]["spec"]))
+            shown.append((workflow["name"], templates[last], workflow["survey_spec"]["spec"]))
     return shown
 
 
@@ -139,7 +140,7 @@ def options(playbook):
     text += "".join(
         (ROOT / "playbooks" / path).read_text() for path in re.findall(r"import_tasks: (\S+)", text)
     )
-    found = {}
+    by_name = {}
     for name, default, is_bool in DEFAULT.findall(text):
         value = (
             {}
@@ -148,7 +149,7 @@ def options(playbook):
         )
         whole = isinstance(value.get("default"), int) and not isinstance(value.get("default"), bool)
         kind = "bool" if is_bool else "int" if whole else "str"
-        found.setdefault(name, {}).update({"type": kind, **value})
+        by_name.setdefault(name, {}).update({"type": kind, **value})
     for lookup in LOOKUP.findall(text):
         source = (ROOT / "plugins" / "lookup" / f"{lookup}.py").read_text()
         documented = yaml.safe_load(
@@ -159,14 +160,14 @@ def options(playbook):
             option for each in (documented, *shared) for option in each.get("options", {}).values()
         ]:
             for variable in option.get("vars", ()):
-                found[variable["name"]] = option
+                by_name[variable["name"]] = option
     for module in PLAN.findall(text):
         plugin = importlib.import_module(
             f"ansible_collections.drover.compute.plugins.action.{module}"
         ).ActionModule
         for each in plugin.VARIABLES:
             option, variable = (each, each) if isinstance(each, str) else each
-            found[f"drover_{variable}"] = plugin.ARGUMENT_SPEC[option]
+            by_name[f"drover_{variable}"] = plugin.ARGUMENT_SPEC[option]
     for play in plays:
         for task in _tasks(play.get("tasks", ())):
             role = task.get("ansible.builtin.import_role") or task.get(
@@ -177,15 +178,15 @@ def options(playbook):
                 for each in task
                 if each.startswith("drover.compute.")
             ]:
-                given = {
+                matches = {
                     option: OMITTED.fullmatch(str(value))
                     for option, value in (task[f"drover.compute.{module}"] or {}).items()
                 }
-                documented = module_options(module) if any(given.values()) else {}
-                found.update(
+                documented = module_options(module) if any(matches.values()) else {}
+                by_name.update(
                     {
                         each.group(1): documented[option]
-                        for option, each in given.items()
+                        for option, each in matches.items()
                         if each and option in documented
                     }
                 )
@@ -194,8 +195,8 @@ def options(playbook):
                 specs = yaml.safe_load(
                     (ROOT / "roles" / name / "meta" / "argument_specs.yml").read_text()
                 )
-                found.update(specs["argument_specs"][role.get("tasks_from", "main")]["options"])
-    return found
+                by_name.update(specs["argument_specs"][role.get("tasks_from", "main")]["options"])
+    return by_name
 
 
 def _tasks(tasks):
@@ -211,13 +212,13 @@ def answers(template, **given):
 
     A question without an answer has its default. An optional text that is left empty is "".
     """
-    (each,) = [
+    (entry,) = [
         each
         for kind in ("templates", "workflows")
         for each in objects()[f"controller_{kind}"]
         if each["name"] == f"drover-{template}"
     ]
-    questions = each["survey_spec"]["spec"] if each.get("survey_enabled") else []
+    questions = entry["survey_spec"]["spec"] if entry.get("survey_enabled") else []
     filled = {}
     for question in questions:
         variable = question["variable"]

@@ -26,10 +26,10 @@ def run(folder, *words, **environment):
 
 
 def test_variables_that_it_sets_are_those_that_there_are():
-    known = set(shipped.read(shipped.AWX / "defaults.yml"))
+    names = set(shipped.read(shipped.AWX / "defaults.yml"))
     for each in shipped.documented("yaml"):
         if isinstance(each, dict):
-            assert set(each) <= known
+            assert set(each) <= names
 
 
 def test_names_that_it_names_are_those_that_there_are():
@@ -56,8 +56,8 @@ def test_play_with_other_roles_reads_the_same_objects(tmp_path, collections):
     shutil.copytree(source, folder)
     tasks = tmp_path / "ansible_collections/infra/aap_configuration/roles/dispatch/tasks/main.yml"
     tasks.parent.mkdir(parents=True)
-    wanted = shipped.objects()
-    seen = "{{ {" + ", ".join(f"'{name}': {name}" for name in wanted) + "} | to_json }}"
+    objects = shipped.objects()
+    seen = "{{ {" + ", ".join(f"'{name}': {name}" for name in objects) + "} | to_json }}"
     tasks.write_text(
         json.dumps(
             [{"ansible.builtin.copy": {"content": seen, "dest": str(tmp_path / "seen.json")}}]
@@ -67,7 +67,7 @@ def test_play_with_other_roles_reads_the_same_objects(tmp_path, collections):
     (folder / "set_up.yml").write_text(yaml.safe_dump(play))
     (folder / "awx.yml").write_text(json.dumps(shipped.SAID))
     run(folder, "playbook", "set_up.yml", "-e", "@awx.yml", ANSIBLE_COLLECTIONS_PATH=str(tmp_path))
-    assert json.loads((tmp_path / "seen.json").read_text()) == wanted
+    assert json.loads((tmp_path / "seen.json").read_text()) == objects
 
 
 def test_wrappers_can_be_read(collections, tmp_path):

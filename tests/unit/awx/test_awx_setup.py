@@ -50,29 +50,29 @@ class Captured(Exception):
 
 def argument_spec(module, monkeypatch):
     """The argument spec of a module of awx.awx, without the options that all of its modules have."""
-    found = importlib.import_module(f"ansible_collections.awx.awx.plugins.modules.{module}")
+    awx_module = importlib.import_module(f"ansible_collections.awx.awx.plugins.modules.{module}")
 
     def capture(argument_spec, **dummy):
         raise Captured(argument_spec)
 
-    monkeypatch.setattr(found, "ControllerAPIModule", capture)
+    monkeypatch.setattr(awx_module, "ControllerAPIModule", capture)
     with pytest.raises(Captured) as caught:
-        found.main()
+        awx_module.main()
     return caught.value.args[0]
 
 
 def set_up(folder, awx, *options, environment=None, said=None, playbook="drover.compute.awx_setup"):
     """Run the playbook; return (exit code, output)."""
     (folder / "awx.yml").write_text(json.dumps(SAID if said is None else said))
-    given = {
+    variables = {
         "ANSIBLE_LOCALHOST_WARNING": "false",
         "ANSIBLE_INVENTORY_UNPARSED_WARNING": "false",
         "CONTROLLER_HOST": awx.url if awx else "http://127.0.0.1:9",
         "CONTROLLER_OAUTH_TOKEN": "token",
         **(environment or {}),
     }
-    given = {name: value for name, value in given.items() if value is not None}
-    return ansible(folder, "playbook", playbook, "-e", "@awx.yml", *options, environment=given)
+    variables = {name: value for name, value in variables.items() if value is not None}
+    return ansible(folder, "playbook", playbook, "-e", "@awx.yml", *options, environment=variables)
 
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task["name"])
@@ -81,10 +81,10 @@ def test_module_takes_what_the_task_gives_it(task, monkeypatch):
     spec = argument_spec(action.rpartition(".")[2], monkeypatch)
     assert set(task[action]) <= set(spec)
     (kind,) = re.findall(r"\w+", task["loop"])
-    for each in shipped.objects(**MORE)[kind]:
+    for awx_object in shipped.objects(**MORE)[kind]:
         # The module gets every field that the data have.
-        assert set(each) <= set(task[action]), each["name"]
-        given = {name: value for name, value in each.items() if value is not None}
+        assert set(awx_object) <= set(task[action]), awx_object["name"]
+        given = {name: value for name, value in awx_object.items() if value is not None}
         assert ArgumentSpecValidator(spec).validate(given).error_messages == []
 
 
@@ -130,7 +130,7 @@ def made(tmp_path_factory):
 
 
 def test_awx_gets_it_all(made):
-    wanted = shipped.objects(**SAID, **MORE)
+    expected = shipped.objects(**SAID, **MORE)
     for kind, data in (
         ("projects", "controller_projects"),
         ("execution_environments", "controller_execution_environments"),
@@ -141,7 +141,7 @@ def test_awx_gets_it_all(made):
         ("hosts", "controller_hosts"),
     ):
         assert [each["name"] for each in made.objects[kind]] == [
-            each["name"] for each in wanted[data]
+            each["name"] for each in expected[data]
         ]
     kind = made.named("credential_types", "drover-store")
     assert kind["injectors"] == {"env": {"DROVER_STORE_URL": "{{ store_url }}"}}
@@ -151,11 +151,13 @@ def test_awx_gets_it_all(made):
     assert made.named("credentials", "drover-store")["inputs"] == {
         "store_url": SAID["drover_awx_store_url"]
     }
-    for template, each in zip(made.objects["job_templates"], wanted["controller_templates"]):
-        assert made.surveys.get(str(template["id"])) == each.get("survey_spec")
+    for template, definition in zip(
+        made.objects["job_templates"], expected["controller_templates"]
+    ):
+        assert made.surveys.get(str(template["id"])) == definition.get("survey_spec")
         assert (
             template["job_slice_count"] == 1
-            and template["allow_simultaneous"] is each["allow_simultaneous"]
+            and template["allow_simultaneous"] is definition["allow_simultaneous"]
         )
         assert len(made.members("job_templates", template["id"], "credentials")) == 2
     (group,) = made.objects["groups"]
@@ -478,15 +480,15 @@ def test_a_project_that_could_not_be_read_is_synchronized_by_the_next_run(tmp_pa
         awx.repository = False
         awx.output = 'fatal: [localhost]: FAILED! => {"changed": false, "msg": "Failed to checkout mian of https://u:hush@git"}'
         code, output = set_up(tmp_path, awx)
-        said = " ".join(output.split())
+        text = " ".join(output.split())
         assert (
             code == 2
             and "could not synchronize the project drover-project (branch main of https://github.com"
-            in said
+            in text
         ), output
         assert (
             "Failed to checkout mian of https://***@git. The whole output is that of the project update"
-            in said
+            in text
         )
         awx.repository = True
         code, output = set_up(tmp_path, awx)
@@ -495,15 +497,15 @@ def test_a_project_that_could_not_be_read_is_synchronized_by_the_next_run(tmp_pa
 
 
 def test_awx_7_hypervisors_are_made_a_hundred_at_a_time_and_not_looked_at_one_by_one(tmp_path):
-    said = {
+    settings = {
         **SAID,
         "drover_awx_hypervisors": {
             f"kvm{number}": {"ansible_host": f"192.0.2.{number}"} for number in range(1, 251)
         },
     }
-    said["drover_awx_hypervisors"]["kvm7"] = None
+    settings["drover_awx_hypervisors"]["kvm7"] = None
     with fake_awx.running("hypervisors") as awx:
-        code, text = set_up(tmp_path, awx, said=said)
+        code, text = set_up(tmp_path, awx, said=settings)
         assert code == 0, text
         assert [path for dummy, path, data in awx.writes if path.startswith(("hosts", "bulk"))] == [
             "bulk/host_create"
@@ -515,11 +517,11 @@ def test_awx_7_hypervisors_are_made_a_hundred_at_a_time_and_not_looked_at_one_by
         }
         # Only these are written: one with other variables, one that was disabled by hand, and a new
         # one.
-        said["drover_awx_hypervisors"]["kvm9"] = {"ansible_host": "192.0.2.99"}
-        said["drover_awx_hypervisors"]["kvm300"] = {}
+        settings["drover_awx_hypervisors"]["kvm9"] = {"ansible_host": "192.0.2.99"}
+        settings["drover_awx_hypervisors"]["kvm300"] = {}
         awx.named("hosts", "kvm8")["enabled"] = False
         first = len(awx.writes)
-        code, text = set_up(tmp_path, awx, said=said)
+        code, text = set_up(tmp_path, awx, said=settings)
         assert code == 0, text
         numbers = {f"hosts/{awx.named('hosts', name)['id']}" for name in ("kvm8", "kvm9")}
         assert {
@@ -533,7 +535,7 @@ def test_awx_7_hypervisors_are_made_a_hundred_at_a_time_and_not_looked_at_one_by
         code, text = set_up(
             tmp_path,
             awx,
-            said={**said, "drover_awx_hypervisors": {"kvm1": {"ansible_host": "192.0.2.1"}}},
+            said={**settings, "drover_awx_hypervisors": {"kvm1": {"ansible_host": "192.0.2.1"}}},
         )
         assert code == 0 and not [
             path
@@ -593,10 +595,13 @@ def test_awx_12_a_project_without_the_playbooks_is_one_sentence(tmp_path):
     with fake_awx.running("hypervisors") as awx:
         awx.playbooks = ["discover.yml", "drain.yml"]
         code, text = set_up(tmp_path, awx)
-        said = " ".join(text.split())
-        assert code != 0 and said.count("The project drover-project has no playbooks/") == 1, text
+        one_line = " ".join(text.split())
+        assert code != 0 and one_line.count("The project drover-project has no playbooks/") == 1, (
+            text
+        )
         assert (
-            'drover_awx_playbooks is "playbooks/".' in said and "job_templates" not in awx.objects
+            'drover_awx_playbooks is "playbooks/".' in one_line
+            and "job_templates" not in awx.objects
         )
 
 

@@ -143,17 +143,17 @@ def test_question_has_the_default_of_the_option(playbook, question, request):
 
 
 def test_every_survey_has_what_awx_wants_and_no_question_twice():
-    for each in OBJECTS["controller_templates"] + OBJECTS["controller_workflows"]:
-        if each.get("survey_enabled"):
-            assert {"name", "description", "spec"} == set(each["survey_spec"])
-            variables = [question["variable"] for question in each["survey_spec"]["spec"]]
+    for template in OBJECTS["controller_templates"] + OBJECTS["controller_workflows"]:
+        if template.get("survey_enabled"):
+            assert {"name", "description", "spec"} == set(template["survey_spec"])
+            variables = [question["variable"] for question in template["survey_spec"]["spec"]]
             assert variables and len(variables) == len(set(variables))
 
 
 @pytest.mark.parametrize("name", ["rolling-maintenance", "evacuate"])
 def test_workflow_asks_as_its_job_template_does(name):
     surveys = {name: {q["variable"]: q for q in spec} for name, dummy, spec in shipped.surveys()}
-    asked = surveys[f"drover-{name}-approved"]
+    questions = surveys[f"drover-{name}-approved"]
     of_the_job = {
         each: dict(question)
         for each, question in surveys[f"drover-{name}"].items()
@@ -162,7 +162,7 @@ def test_workflow_asks_as_its_job_template_does(name):
     for (template, each), default in OTHER_DEFAULTS.items():
         if template == f"drover-{name}-approved":
             of_the_job[each]["default"] = default
-    assert asked == of_the_job
+    assert questions == of_the_job
 
 
 def test_rules_that_the_survey_can_lift_are_those_of_the_planner():
@@ -228,34 +228,34 @@ def test_schedule_is_one_that_awx_takes(schedule):
         for each in OBJECTS[kind]
     }
     started = named[schedule["unified_job_template"]]
-    asked = {
+    questions = {
         question["variable"]: question
         for question in started.get("survey_spec", {}).get("spec", ())
     }
     for name, value in schedule.get("extra_data", {}).items():
-        assert value in asked[name]["choices"]
+        assert value in questions[name]["choices"]
 
 
 @each_template
 def test_only_what_reads_is_sliced(template):
     playbook = os.path.basename(template["playbook"]).removesuffix(".yml")
-    wanted = next(
+    expected = next(
         each
         for each in shipped.objects(drover_awx_discover_slices=4)["controller_templates"]
         if each["name"] == template["name"]
     )
-    assert wanted["job_slice_count"] == (4 if playbook in SLICED else 1)
+    assert expected["job_slice_count"] == (4 if playbook in SLICED else 1)
     assert template["allow_simultaneous"] is (playbook in BESIDE)
 
 
 @each_template
 @pytest.mark.parametrize("folder", ["playbooks/", ""], ids=["repository", "project"])
 def test_awx_finds_the_playbook(template, folder):
-    found = {
+    by_name = {
         each["name"]: each
         for each in shipped.objects(drover_awx_playbooks=folder)["controller_templates"]
     }
-    path = (shipped.ROOT if folder else shipped.PROJECT) / found[template["name"]]["playbook"]
+    path = (shipped.ROOT if folder else shipped.PROJECT) / by_name[template["name"]]["playbook"]
     assert any(PLAYBOOK.match(line) for line in path.read_text().splitlines())
     assert not {"roles", "tasks", "group_vars", "host_vars"} & set(
         path.relative_to(shipped.ROOT).parts
@@ -284,29 +284,29 @@ def test_every_playbook_has_its_wrapper():
 
 def test_everything_that_is_named_is_there():
     names = {kind: {each["name"] for each in found} for kind, found in OBJECTS.items()}
-    for each in OBJECTS["controller_templates"]:
-        assert each["project"] in names["controller_projects"]
-        assert each["inventory"] in names["controller_inventories"]
-        assert each["execution_environment"] in names["controller_execution_environments"]
-        assert each["credentials"] == ["drover-store", "hypervisors"]
+    for entry in OBJECTS["controller_templates"]:
+        assert entry["project"] in names["controller_projects"]
+        assert entry["inventory"] in names["controller_inventories"]
+        assert entry["execution_environment"] in names["controller_execution_environments"]
+        assert entry["credentials"] == ["drover-store", "hypervisors"]
     where = {
         "job_template": "controller_templates",
         "inventory_source": "controller_inventory_sources",
     }
-    for each in OBJECTS["controller_workflows"]:
-        nodes = {node["identifier"] for node in each["workflow_nodes"]}
-        for node in each["workflow_nodes"]:
+    for entry in OBJECTS["controller_workflows"]:
+        nodes = {node["identifier"] for node in entry["workflow_nodes"]}
+        for node in entry["workflow_nodes"]:
             started = node["unified_job_template"]
             if started["type"] != "workflow_approval":
                 assert started["name"] in names[where[started["type"]]]
             for followers in node.get("related", {}).values():
                 assert {one["identifier"] for one in followers} <= nodes
-    for each in (
+    for entry in (
         OBJECTS["controller_hosts"]
         + OBJECTS["controller_groups"]
         + OBJECTS["controller_inventory_sources"]
     ):
-        assert each["inventory"] in names["controller_inventories"]
+        assert entry["inventory"] in names["controller_inventories"]
 
 
 def test_rolling_maintenance_waits_for_an_approval_between_plan_and_work():
@@ -348,12 +348,12 @@ def test_awx_13_names_of_templates_have_no_underscore():
 
 def test_report_is_brought_to_its_host_each_day_where_there_is_one():
     def scheduled_and_given(**said):
-        found = shipped.objects(**said)
+        awx_objects = shipped.objects(**said)
         (schedule,) = [
-            each for each in found["controller_schedules"] if each["name"] == "drover-report"
+            each for each in awx_objects["controller_schedules"] if each["name"] == "drover-report"
         ]
         (template,) = [
-            each for each in found["controller_templates"] if each["name"] == "drover-report"
+            each for each in awx_objects["controller_templates"] if each["name"] == "drover-report"
         ]
         # A person who may start the job cannot choose the file that it writes.
         assert not template["survey_enabled"]
@@ -389,8 +389,8 @@ def test_no_secret_is_in_the_files():
                 path,
                 name,
             )
-    said = "the-one-secret"
-    found = shipped.objects(drover_awx_store_url=said)
+    secret = "the-one-secret"
+    awx_objects = shipped.objects(drover_awx_store_url=secret)
     # The URL is in the credential and in no other place.
-    assert said in str(found.pop("controller_credentials"))
-    assert said not in str(found)
+    assert secret in str(awx_objects.pop("controller_credentials"))
+    assert secret not in str(awx_objects)

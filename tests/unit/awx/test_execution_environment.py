@@ -26,10 +26,10 @@ DEFINITION = yaml.safe_load((shipped.ROOT / "execution-environment.yml").read_te
 
 
 def lines(name):
-    found = [
+    text_lines = [
         line.partition(";")[0].strip() for line in (shipped.ROOT / name).read_text().splitlines()
     ]
-    return [line for line in found if line and not line.startswith("#")]
+    return [line for line in text_lines if line and not line.startswith("#")]
 
 
 def run(*words, **environment):
@@ -53,11 +53,11 @@ def test_versions_are_those_of_the_files_that_set_them():
     }
     assert {each["name"]: each["version"] for each in others} == galaxy["dependencies"]
     tested = lines("requirements-dev.txt") + lines("requirements-solver.txt")
-    wanted = DEFINITION["dependencies"]
+    dependencies = DEFINITION["dependencies"]
     assert {
-        *wanted["python"],
-        wanted["ansible_core"]["package_pip"],
-        wanted["ansible_runner"]["package_pip"],
+        *dependencies["python"],
+        dependencies["ansible_core"]["package_pip"],
+        dependencies["ansible_runner"]["package_pip"],
     } <= set(tested)
 
 
@@ -82,9 +82,9 @@ def test_image_gets_the_collections_and_their_packages(tmp_path, collections):
         "Containerfile",
     )
     # The image is made like this, with community.general in place of Galaxy.
-    there = tmp_path / "there" / "ansible_collections"
-    there.mkdir(parents=True)
-    (there / "community").symlink_to(
+    target = tmp_path / "there" / "ansible_collections"
+    target.mkdir(parents=True)
+    (target / "community").symlink_to(
         pathlib.Path(sysconfig.get_path("purelib")) / "ansible_collections" / "community"
     )
     galaxy = pathlib.Path(sys.executable).parent / "ansible-galaxy"
@@ -94,7 +94,7 @@ def test_image_gets_the_collections_and_their_packages(tmp_path, collections):
         cwd=context / "_build",
         check=True,
         capture_output=True,
-        env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(there.parent), "HOME": str(tmp_path)},
+        env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(target.parent), "HOME": str(tmp_path)},
     )
     assert (installed / "ansible_collections/drover/compute/MANIFEST.json").is_file()
     # ansible-builder adds the requirements of the collections in the image to the definition's.

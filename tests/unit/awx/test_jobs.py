@@ -284,11 +284,11 @@ def test_place_leaves_its_refusal_as_artifact(fleet, definitions, words):
 
 def test_artifacts_do_not_stop_the_next_node_of_a_workflow(fleet):
     """AWX gives the answers to the playbook as extra variables."""
-    given = {
+    answers = {
         f"drover_{name}_result": {}
         for name in ("drain", "evacuate", "place", "rebalance", "hosts", "report")
     }
-    succeeded(fleet("hosts", extra_vars=given))
+    succeeded(fleet("hosts", extra_vars=answers))
     plan = succeeded(
         fleet("rolling-maintenance", drover_plan_only="true", drover_rolling_blocked="skip")
     )
@@ -349,11 +349,11 @@ def test_awx_3_a_rolling_maintenance_has_its_artifact_whatever_happens(fleet):
             drover_rolling_blocked="skip",
         )
     )
-    found = plan.artifacts["drover_rolling"]
+    artifact = plan.artifacts["drover_rolling"]
     assert (
-        not found["finished"]
-        and [each["host"] for each in found["left_out"]] == ["kvm1", "kvm2"]
-        and found["batches"] == []
+        not artifact["finished"]
+        and [each["host"] for each in artifact["left_out"]] == ["kvm1", "kvm2"]
+        and artifact["batches"] == []
     )
     refused = fleet("rolling-maintenance", drover_plan_only="true", drover_rolling_reboot="always")
     assert refused.artifacts["drover_rolling"]["message"] == sentence(
@@ -390,14 +390,14 @@ def test_awx_5_files_outside_of_the_project_are_not_read(fleet, path):
     link = fleet.base / "project" / "link.yml"
     link.unlink(missing_ok=True)
     link.symlink_to("/etc/passwd")
-    said = sentence(fleet("place", drover_definitions=path))
-    assert "outside of the project of this job" in said and "root:" not in said
-    said = sentence(
+    message = sentence(fleet("place", drover_definitions=path))
+    assert "outside of the project of this job" in message and "root:" not in message
+    message = sentence(
         fleet("rolling-maintenance", drover_rolling_hooks=json.dumps({"after_drain": path}))
     )
     assert (
-        "drover_rolling_hooks: after_drain is" in said
-        and "outside of the project of this job" in said
+        "drover_rolling_hooks: after_drain is" in message
+        and "outside of the project of this job" in message
     )
 
 
@@ -405,11 +405,11 @@ def test_awx_5_no_more_than_one_short_key_of_a_wrong_file_is_shown(fleet):
     (fleet.base / "project" / "wrong.yml").write_text(
         "".join(f"{name}: {'x' * 90}\n" for name in ("a" * 70, "b" * 70))
     )
-    said = sentence(fleet("place", drover_definitions="wrong.yml"))
+    message = sentence(fleet("place", drover_definitions="wrong.yml"))
     assert (
-        f"unknown key {'a' * 40}... and 1 more" in said
-        and "a" * 41 not in said
-        and "bb" not in said
+        f"unknown key {'a' * 40}... and 1 more" in message
+        and "a" * 41 not in message
+        and "bb" not in message
     )
 
 
@@ -533,8 +533,8 @@ def test_inventory_source_reads_the_store(fleet, monkeypatch):
 
 
 def test_requirements_name_this_collection_and_version(collections):
-    (wanted,) = yaml.safe_load((shipped.PROJECT / "collections" / "requirements.yml").read_text())[
-        "collections"
-    ]
+    (requirement,) = yaml.safe_load(
+        (shipped.PROJECT / "collections" / "requirements.yml").read_text()
+    )["collections"]
     galaxy = yaml.safe_load((shipped.ROOT / "galaxy.yml").read_text())
-    assert wanted == {"name": "drover.compute", "version": f">={galaxy['version']}"}
+    assert requirement == {"name": "drover.compute", "version": f">={galaxy['version']}"}

@@ -28,10 +28,10 @@ class Fleet:
 
     def path(self, name):
         """Yield the provider and all above it."""
-        found = [name]
-        while self.providers[found[-1]]["parent"]:
-            found.append(self.providers[found[-1]]["parent"])
-        return found
+        names = [name]
+        while self.providers[names[-1]]["parent"]:
+            names.append(self.providers[names[-1]]["parent"])
+        return names
 
     def root(self, name):
         return self.path(name)[-1]
@@ -90,7 +90,7 @@ def candidates(topology, query):
             if suffix
             else [("", {k: v}) for k, v in group.resources.items()]
         )
-    found = set()
+    solutions = set()
     for anchor in fleet.roots():
         traits = fleet.traits(anchor)
         if query.root_required - traits or query.root_forbidden & traits:
@@ -98,8 +98,8 @@ def candidates(topology, query):
         for names in itertools.product(fleet.providers, repeat=len(slots)):
             used = list(zip(slots, names))
             if holds(fleet, query, anchor, used):
-                found.add(written(used))
-    return found
+                solutions.add(written(used))
+    return solutions
 
 
 def holds(fleet, query, anchor, used):

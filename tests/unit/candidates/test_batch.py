@@ -38,58 +38,60 @@ def made(store, asked, *providers):
 
 
 def test_flat_nodes_and_a_custom_class(store):
-    asked = query.from_mapping({"resources": {"VCPU": 2, "CUSTOM_LICENSE": 1}})
-    found = made(
+    wish = query.from_mapping({"resources": {"VCPU": 2, "CUSTOM_LICENSE": 1}})
+    capacity = made(
         store,
-        asked,
+        wish,
         provider("b", {"VCPU": 4, "CUSTOM_LICENSE": 9}),
         provider("a", {"VCPU": 2, "CUSTOM_LICENSE": 1}),
     )
-    assert found.fits(asked).tolist() == [True, True, False]
-    assert found.take(asked, 1) == {"uuid-a": {"VCPU": 2, "CUSTOM_LICENSE": 1}}
-    assert found.fits(asked).tolist() == [True, False, False]
-    taken = found.take(asked, 0)
-    assert found.take(asked, 0) and found.take(asked, 0) is None and found.take(asked, 2) is None
-    found.count(taken, -1)
-    assert found.fits(asked).tolist() == [True, False, False]
+    assert capacity.fits(wish).tolist() == [True, True, False]
+    assert capacity.take(wish, 1) == {"uuid-a": {"VCPU": 2, "CUSTOM_LICENSE": 1}}
+    assert capacity.fits(wish).tolist() == [True, False, False]
+    taken = capacity.take(wish, 0)
+    assert (
+        capacity.take(wish, 0) and capacity.take(wish, 0) is None and capacity.take(wish, 2) is None
+    )
+    capacity.count(taken, -1)
+    assert capacity.fits(wish).tolist() == [True, False, False]
 
 
 def test_nodes_that_share_a_pool_use_it_up_together(store):
-    asked = query.from_mapping({"resources": {"VCPU": 1, "DISK_GB": 6}})
-    found = made(
+    wish = query.from_mapping({"resources": {"VCPU": 1, "DISK_GB": 6}})
+    capacity = made(
         store,
-        asked,
+        wish,
         provider("a", {"VCPU": 4}, aggregates=[POOL]),
         provider("b", {"VCPU": 4}, aggregates=[POOL]),
         provider("c", {"VCPU": 4}),
         provider("pool", {"DISK_GB": 10}, traits=["MISC_SHARES_VIA_AGGREGATE"], aggregates=[POOL]),
     )
-    assert found.fits(asked).tolist() == [True, True, False, False, False]
-    assert found.take(asked, 0) == {"uuid-a": {"VCPU": 1}, "uuid-pool": {"DISK_GB": 6}}
-    assert not found.fits(asked).any()
+    assert capacity.fits(wish).tolist() == [True, True, False, False, False]
+    assert capacity.take(wish, 0) == {"uuid-a": {"VCPU": 1}, "uuid-pool": {"DISK_GB": 6}}
+    assert not capacity.fits(wish).any()
 
 
 def test_a_nested_node_gives_from_the_part_that_has_room(store):
-    asked = query.from_mapping(
+    wish = query.from_mapping(
         {"resources": {"DISK_GB": 1}, "groups": {"numa": {"resources": {"VCPU": 3}}}}
     )
-    found = made(
+    capacity = made(
         store,
-        asked,
+        wish,
         provider("a", {"DISK_GB": 10}),
         provider("a0", {"VCPU": 4}, parent="a"),
         provider("a1", {"VCPU": 4}, parent="a"),
     )
-    assert found.take(asked, 0) == {"uuid-a": {"DISK_GB": 1}, "uuid-a0": {"VCPU": 3}}
-    assert found.take(asked, 0) == {"uuid-a": {"DISK_GB": 1}, "uuid-a1": {"VCPU": 3}}
-    assert found.fits(asked).tolist() == [False, False]
+    assert capacity.take(wish, 0) == {"uuid-a": {"DISK_GB": 1}, "uuid-a0": {"VCPU": 3}}
+    assert capacity.take(wish, 0) == {"uuid-a": {"DISK_GB": 1}, "uuid-a1": {"VCPU": 3}}
+    assert capacity.fits(wish).tolist() == [False, False]
 
 
 def test_groups_that_are_alike_are_not_told_apart(store):
     """All ways to take three functions of three cards are found, each once: the amount per card
     counts."""
     suffixes = [f"_{number}" for number in range(3)]
-    asked = query.from_mapping(
+    wish = query.from_mapping(
         {
             "groups": {each: {"resources": {"CUSTOM_VF": 1}} for each in suffixes},
             "group_policy": "none",
@@ -97,18 +99,18 @@ def test_groups_that_are_alike_are_not_told_apart(store):
     )
     every = made(
         store,
-        asked,
+        wish,
         provider("a", {"VCPU": 4}),
         *(provider(name, {"CUSTOM_VF": 2}, parent="a") for name in ("b", "c", "d")),
     )
     apart = {
-        tuple(sorted(map(str, each["allocations"].items()))) for each in every.candidates(asked, 0)
+        tuple(sorted(map(str, each["allocations"].items()))) for each in every.candidates(wish, 0)
     }
-    alike = query.Query(asked.groups, asked.group_policy, equal_groups=[suffixes])
-    found = [
+    alike = query.Query(wish.groups, wish.group_policy, equal_groups=[suffixes])
+    solutions = [
         tuple(sorted(map(str, each["allocations"].items()))) for each in every.candidates(alike, 0)
     ]
-    assert len(found) == len(set(found)) == 7 and set(found) == apart
+    assert len(solutions) == len(set(solutions)) == 7 and set(solutions) == apart
     assert every.fits(alike).tolist() == [True, False]
     taken = every.take(alike, 0)
     assert taken is not None and every.take(alike, 0) is not None and every.take(alike, 0) is None
@@ -120,15 +122,15 @@ def test_very_many_candidates_of_groups_that_are_alike_take_no_measureless_time(
     them."""
     suffixes = [f"_{number:02}" for number in range(12)]
     groups = {each: query.Group(each, {"CUSTOM_VF": 1}) for each in suffixes}
-    asked = query.Query(groups, "none", equal_groups=[suffixes])
+    wish = query.Query(groups, "none", equal_groups=[suffixes])
     cards = [provider(f"card{number:02}", {"CUSTOM_VF": 8}, parent="a") for number in range(12)]
-    found = made(store, asked, provider("a", {"VCPU": 4}), *cards)
-    rows = list(found.candidates(asked, 0))
+    capacity = made(store, wish, provider("a", {"VCPU": 4}), *cards)
+    rows = list(capacity.candidates(wish, 0))
     assert 1 < len(rows) <= search.MOST_ALIKE
     assert all(
         sum(each["resources"]["CUSTOM_VF"] for each in row["allocations"].values()) == 12
         for row in rows
     )
     for _number in range(8):
-        assert found.take(asked, 0) is not None
-    assert found.take(asked, 0) is None
+        assert capacity.take(wish, 0) is not None
+    assert capacity.take(wish, 0) is None

@@ -37,16 +37,16 @@ QUERIES[2]["group_policy"] = "none"
 def fleet(chance):
     """Return 12 nodes, half of them nested, on two pools and on none; the engine examines all of
     so few nodes at once."""
-    found = []
+    providers = []
     for number in range(12):
         name = f"n{number:02}"
         pools = [POOLS[chance.randrange(2)]] if chance.random() < 0.8 else []
         own = {"VCPU": chance.randint(1, 4)} if chance.random() < 0.6 else {"DISK_GB": 3}
-        found.append(provider(name, own, aggregates=pools))
+        providers.append(provider(name, own, aggregates=pools))
         for child in range(chance.randrange(3)):
-            found.append(provider(f"{name}-{child}", {"VGPU": 2, "VCPU": 2}, parent=name))
+            providers.append(provider(f"{name}-{child}", {"VGPU": 2, "VCPU": 2}, parent=name))
     for number, pool in enumerate(POOLS):
-        found.append(
+        providers.append(
             provider(
                 f"pool{number}",
                 {"DISK_GB": 9},
@@ -54,7 +54,7 @@ def fleet(chance):
                 aggregates=[pool],
             )
         )
-    return found
+    return providers
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -62,24 +62,24 @@ def test_as_a_fresh_look(store, seed):
     chance = random.Random(seed)
     providers = fleet(chance)
     topology_file.load(store, {"providers": providers})
-    asked = [query.from_mapping(each) for each in QUERIES]
+    queries = [query.from_mapping(each) for each in QUERIES]
     everything = query.from_mapping({"resources": {"VCPU": 1, "DISK_GB": 1, "VGPU": 1}})
     with store.read() as connection:
         read = response.read_providers(connection, everything)
     roots = [each["uuid"] for each in providers if not each["parent"]]
-    found, held = batch.CandidateCapacity(read, roots), []
+    capacity, takings = batch.CandidateCapacity(read, roots), []
     for _step in range(60):
-        if held and chance.random() < 0.3:
-            found.count(held.pop(chance.randrange(len(held))), -1)
+        if takings and chance.random() < 0.3:
+            capacity.count(takings.pop(chance.randrange(len(takings))), -1)
         else:
-            one, node = chance.choice(asked), chance.randrange(len(roots))
-            fits = bool(found.fits(one)[node])
-            taken = found.take(one, node)
+            one, node = chance.choice(queries), chance.randrange(len(roots))
+            fits = bool(capacity.fits(one)[node])
+            taken = capacity.take(one, node)
             assert (taken is not None) == fits
             if taken:
-                held.append(taken)
+                takings.append(taken)
         fresh = batch.CandidateCapacity(read, roots)
-        for one in asked:
-            assert found.fits(one).tolist() == fresh.fits(one).tolist()
+        for one in queries:
+            assert capacity.fits(one).tolist() == fresh.fits(one).tolist()
         for each in read.inventories.values():
             assert (each.used <= each.capacity).all() and (each.used >= 0).all()

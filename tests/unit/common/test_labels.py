@@ -65,26 +65,26 @@ def test_what_a_selector_says_is_that_selector(selector):
 @given(st.text(max_size=80))
 def test_any_text_is_a_selector_or_refused_in_words(text):
     try:
-        found = labels.parse(text)
+        selector = labels.parse(text)
     except DroverError as problem:
         assert str(problem).startswith("The selector ") and "Write for example project=web" in str(
             problem
         )
         return
-    assert labels.parse(str(found)) == found
-    for each in found.requirements:
+    assert labels.parse(str(selector)) == selector
+    for each in selector.requirements:
         assert texts.is_word(each.key) and (each.value is None or texts.is_word(each.value))
 
 
 @given(st.text(max_size=200))
 def test_of_any_metadata_only_labels_are_taken(text):
     """The text may come from a hostile hypervisor."""
-    found, said = labels.from_metadata({"labels": text}, "Instance web")
-    assert labels.checked(found, "it") == found
+    parsed, said = labels.from_metadata({"labels": text}, "Instance web")
+    assert labels.checked(parsed, "it") == parsed
     assert len(said) <= 1 and all(len(each) < 3000 for each in said)
     again, others = texts.read(text)
     # Labels that cannot be read stay when the others are written.
-    assert texts.read(texts.write(again, others))[0] == found
+    assert texts.read(texts.write(again, others))[0] == parsed
 
 
 @pytest.mark.parametrize("bad", BAD_WORDS)

@@ -103,13 +103,13 @@ def test_names_of_other_namespaces_and_values_that_ask_for_nothing_are_free():
 
 
 def test_those_of_the_store_are_refused_where_a_new_instance_needs_them():
-    (wanted,) = check.instances(
+    (definition,) = check.instances(
         [{"name": "web", "memory_mb": 64, "image": "i", "disks": []}], lambda item: "f"
     )
     images = {"i": {"properties": {"hw_disk_buss": "scsi"}}}
     with pytest.raises(DroverError, match="hw_disk_buss"):
-        identity.resolve([wanted], [], images=images)
-    there = {
+        identity.resolve([definition], [], images=images)
+    recorded = {
         "uuid": "4678f48e-9e6e-53d3-9c13-dbd66056a5d1",
         "name": "web",
         "host": "kvm1",
@@ -117,7 +117,7 @@ def test_those_of_the_store_are_refused_where_a_new_instance_needs_them():
         "state": "running",
     }
     assert identity.resolve(
-        [wanted], [{**there, "definition": "/web", "project": None}], images=images
+        [definition], [{**recorded, "definition": "/web", "project": None}], images=images
     )
 
 

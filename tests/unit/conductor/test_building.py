@@ -77,10 +77,10 @@ class Placing:
             except (DroverError, TimedOut) as problem:
                 message = str(problem) or "It took too long."
             limit = None
-            found = building.settle(claim["uuid"], claim["alternates"], 3600, message)
-            if found["built"]:
-                return found
-            claim = {**claim, **found["claim"]}
+            outcome = building.settle(claim["uuid"], claim["alternates"], 3600, message)
+            if outcome["built"]:
+                return outcome
+            claim = {**claim, **outcome["claim"]}
 
     def held(self):
         return {name: sorted(places) for name, places in fleets.holdings(self.url).items()}
@@ -203,10 +203,10 @@ def test_a_module_that_comes_late_does_nothing(placing):
     placing.fleet.carry_out = held_up
     with pytest.raises(TimedOut):
         placing.building("kvm1").build(placing.wanted(claim["uuid"]))
-    found = placing.building("kvm1").settle(
+    outcome = placing.building("kvm1").settle(
         claim["uuid"], claim["alternates"], 3600, "It took too long."
     )
-    assert found["claim"]["host"] == "kvm2"
+    assert outcome["claim"]["host"] == "kvm2"
     placing.building("kvm2").build(placing.wanted(claim["uuid"]))
     result = real(*late[0])
     assert result["begun"] is False and "was withdrawn by a later run" in result["msg"]
@@ -430,14 +430,14 @@ def test_safety_22_the_file_of_another_is_not_taken_by_way_of_a_link(
     fleets.discover(placing.url, fleets.host("kvm2", fleets.domain("theirs", disks=[disk])))
     claim = placing.claim()
     placing.disk = str(tmp_path / "link" / "theirs.qcow2")
-    wanted = placing.wanted(claim["uuid"])
+    arguments = placing.wanted(claim["uuid"])
     if only_in_xml:
-        wanted["disks"] = []
+        arguments["disks"] = []
     for call in (placing.building("kvm1").foretell, placing.building("kvm1").build):
         with pytest.raises(
             DroverError, match=f"its disk {theirs} is a file that theirs on kvm2 uses"
         ):
-            call(wanted)
+            call(arguments)
     assert "web" not in placing.fleet.where() and not (tmp_path / "theirs.qcow2").exists()
     with placing.store.read() as connection:
         assert orders.read(connection, claim["uuid"]).order_uuid is None

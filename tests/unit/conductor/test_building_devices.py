@@ -84,10 +84,10 @@ def wanted(claimed, folder, **more):
 def owners(store):
     """Return {host: {address: owner}} of devices with an owner."""
     with store.read() as connection:
-        found = devices.read_pci(connection)
+        by_node = devices.read_pci(connection)
     return [
-        {each["address"]: each["owner"] for each in found[node] if each["owner"]}
-        for node in sorted(found)
+        {each["address"]: each["owner"] for each in by_node[node] if each["owner"]}
+        for node in sorted(by_node)
     ]
 
 
@@ -158,17 +158,17 @@ def test_a_parent_of_mediated_devices_that_vanished_ends_in_the_next_alternate(
 ):
     gpus = node_devices.NodeDevices(monkeypatch, {PARENT: {KIND: 1}})
     claimed = claim(store, *HOSTS)
-    each = {"uuid": made_for(claimed["uuid"], PARENT, KIND, 0), "parent": PARENT, "type": KIND}
+    mdev = {"uuid": made_for(claimed["uuid"], PARENT, KIND, 0), "parent": PARENT, "type": KIND}
 
     def before(host, module, arguments):
         gpus.parents = {} if host == "kvm1" else {PARENT: {KIND: 1}}
 
     fleet.before.append(before)
-    last, (failure,) = build(store, fleet, claimed, tmp_path, mdevs=[each])
+    last, (failure,) = build(store, fleet, claimed, tmp_path, mdevs=[mdev])
     assert f"The device {PARENT}, of which a mediated device is to be made, is not there" in failure
     assert (
         last["host"] == "kvm2"
-        and list(gpus.there()) == [each["uuid"]]
+        and list(gpus.there()) == [mdev["uuid"]]
         and fleet.where() == {"web": [("kvm2", "running")]}
     )
 
@@ -176,17 +176,17 @@ def test_a_parent_of_mediated_devices_that_vanished_ends_in_the_next_alternate(
 def test_the_mediated_devices_of_an_uncertain_build_stay(store, fleet, tmp_path, monkeypatch):
     gpus = node_devices.NodeDevices(monkeypatch, {PARENT: {KIND: 1}})
     claimed = claim(store, *HOSTS)
-    each = {"uuid": made_for(claimed["uuid"], PARENT, KIND, 0), "parent": PARENT, "type": KIND}
+    mdev = {"uuid": made_for(claimed["uuid"], PARENT, KIND, 0), "parent": PARENT, "type": KIND}
     fleet.after.append(lambda host, module, result: setattr(fleet.hosts[host], "reached", False))
     building = Building(fleet.ports(store), fleet.hand("kvm1"), "kvm1", timeout=2)
     with pytest.raises(DroverError) as caught:
-        building.build(wanted(claimed, tmp_path, mdevs=[each]))
-    assert caught.value.details["uncertain"] is True and list(gpus.there()) == [each["uuid"]]
+        building.build(wanted(claimed, tmp_path, mdevs=[mdev]))
+    assert caught.value.details["uncertain"] is True and list(gpus.there()) == [mdev["uuid"]]
     with pytest.raises(DroverError):
         building.settle(claimed["uuid"], claimed["alternates"], 3600, "It was not built.")
-    assert list(gpus.there()) == [each["uuid"]]
+    assert list(gpus.there()) == [mdev["uuid"]]
     fleet.after.clear()
     fleet.hosts["kvm1"].reached = True
-    assert building.build(wanted(claimed, tmp_path, mdevs=[each])) and fleet.where() == {
+    assert building.build(wanted(claimed, tmp_path, mdevs=[mdev])) and fleet.where() == {
         "web": [("kvm1", "running")]
     }

@@ -15,10 +15,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy i
 
 
 def test_a_destination_that_is_not_reached_is_named_once():
-    said = []
+    lines = []
     question = DrainQuestion(Policy.from_mapping({}), MigrationLimits(2))
     request = drain_module.DrainRequest(["kvm1"], question, MoveSettings(MigrationLimits(2)))
-    drain = drain_module.Drain(Ports(None, None, None, said.append, None), request)
+    drain = drain_module.Drain(Ports(None, None, None, lines.append, None), request)
     for uuid in ("one", "two"):
         drain._exclude(
             {"uuid": uuid, "source": "kvm1", "destination": "kvm2", "provider": "p2"},
@@ -29,7 +29,7 @@ def test_a_destination_that_is_not_reached_is_named_once():
         {"uuid": "two", "source": "kvm1", "destination": "kvm3", "provider": "p3"},
         "its CPU is older",
     )
-    assert said == ["Nothing of kvm1 goes to kvm2: it does not answer"]
+    assert lines == ["Nothing of kvm1 goes to kvm2: it does not answer"]
     assert drain.unreached == {"kvm1": {"p2": "it does not answer"}} and drain.excluded == {
         "two": {"p3": "its CPU is older"}
     }

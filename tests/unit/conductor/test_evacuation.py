@@ -223,10 +223,10 @@ class Hand:
     def look(self, uri, wanted, patience):
         """Return the domains. Earlier orders have ended, because a call of this fake ends when it
         answers."""
-        there = {
+        by_uuid = {
             uuid_of(name): {"state": state} for name, state in self.world.there[self.name].items()
         }
-        return {uuid: {"busy": False, "domain": there.get(uuid)} for uuid in wanted}
+        return {uuid: {"busy": False, "domain": by_uuid.get(uuid)} for uuid in wanted}
 
     def act(self, module, given):
         if module == "domain":
@@ -317,10 +317,10 @@ def test_killed_and_run_again(world, kill):
     assert world.where() == WHOLE and not left["left"]
     assert [status for dummy, status in world.statuses()] == ["done"] * 3
     world.look()
-    found = fleets.discover(world.url, host("kvm1"))
+    discovered = fleets.discover(world.url, host("kvm1"))
     assert (
-        found["cleared"] == sorted(NAMES)
-        and found["missing"] == found["moved"] == found["doubled"] == []
+        discovered["cleared"] == sorted(NAMES)
+        and discovered["missing"] == discovered["moved"] == discovered["doubled"] == []
     )
     assert all(len(places) == 1 and "kvm1" not in places for places in world.holds().values())
 
@@ -364,22 +364,26 @@ def test_lost_on_the_way_is_left_until_it_answers(world):
 def test_suspected_2_nothing_is_restarted_while_a_host_that_may_have_it_was_not_read(world):
     """A person may have moved the instance there with virsh since the last discovery; or the run
     had --limit."""
-    left = world.run(read=("kvm2",))
-    assert world.calls == [] and world.statuses() == [] and left["restarts"] == left["lost"] == []
-    assert {each["name"] for each in left["left"]} == set(NAMES)
-    for each in left["left"]:
+    outcome = world.run(read=("kvm2",))
+    assert (
+        world.calls == []
+        and world.statuses() == []
+        and outcome["restarts"] == outcome["lost"] == []
+    )
+    assert {each["name"] for each in outcome["left"]} == set(NAMES)
+    for entry in outcome["left"]:
         assert (
-            "it may run on kvm3, not read now" in each["reason"]
-            and "drover_evacuate_force=unread_hosts" in each["reason"]
+            "it may run on kvm3, not read now" in entry["reason"]
+            and "drover_evacuate_force=unread_hosts" in entry["reason"]
         )
     # After a reading of kvm3 its instances are found, and the instances that no host has are
     # restarted.
     world.there["kvm3"] = {"web": "running"}
     world.look()
-    left = world.run()
+    outcome = world.run()
     assert (
         world.where() == WHOLE
-        and not left["left"]
+        and not outcome["left"]
         and "web" not in {name for dummy, name in world.calls}
     )
 
@@ -395,12 +399,12 @@ def test_suspected_2_what_was_claimed_is_gone_on_with_where_it_was_claimed(world
     """No other host got the order to start it."""
     with pytest.raises(Killed):
         world.run(kill=1)
-    left = world.run(read=("kvm2",), rounds=1)
-    there = set(world.there["kvm2"])
+    outcome = world.run(read=("kvm2",), rounds=1)
+    restarted_names = set(world.there["kvm2"])
     assert (
-        there
+        restarted_names
         and not world.there["kvm3"]
-        and {each["name"] for each in left["left"]} == set(NAMES) - there
+        and {each["name"] for each in outcome["left"]} == set(NAMES) - restarted_names
     )
     world.run()
     assert world.where() == WHOLE
@@ -510,10 +514,10 @@ def test_an_image_on_the_network_that_a_domain_of_another_host_writes_to(
     )
     rescue = domain("rescue", disks=[{**image, "origin": "rbd:mon1,mon2:/vms/web", **more}])
     fleets.discover(prepared_url, host("kvm3", rescue), now=time.time())
-    left = world.run()["left"]
+    staying = world.run()["left"]
     assert world.where() == {"db": "running", **({"web": "running"} if restarted else {})}
-    assert [each["name"] for each in left] == ([] if restarted else ["web"])
-    assert restarted or "rescue on kvm3 too" in left[0]["reason"]
+    assert [each["name"] for each in staying] == ([] if restarted else ["web"])
+    assert restarted or "rescue on kvm3 too" in staying[0]["reason"]
 
 
 def test_a_host_without_the_storage_is_no_destination(prepared_url):
@@ -646,20 +650,22 @@ def test_who_has_lost_the_lease_writes_nothing(world):
 def test_a_stale_domain_is_no_sighting_and_one_that_runs_is_doubled(world):
     world.run()
     world.look()
-    found = fleets.discover(
+    discovered = fleets.discover(
         world.url, host("kvm1", *[instance(name, state="shutoff") for name in NAMES])
     )
     assert (
-        found["stale"] == sorted(NAMES)
-        and found["doubled"] == found["moved"] == found["cleared"] == []
+        discovered["stale"] == sorted(NAMES)
+        and discovered["doubled"] == discovered["moved"] == discovered["cleared"] == []
     )
     with (
         Store.open(world.url).write() as connection,
         pytest.raises(DroverError, match="kvm1 stays forced down: db, off, web"),
     ):
         host_state.change(connection, "kvm1", forced_down=False)
-    found = fleets.discover(world.url, host("kvm1", instance("web")))
-    assert [each["name"] for each in found["doubled"]] == ["web"] and found["cleared"] == [
+    discovered = fleets.discover(world.url, host("kvm1", instance("web")))
+    assert [each["name"] for each in discovered["doubled"]] == ["web"] and discovered[
+        "cleared"
+    ] == [
         "db",
         "off",
     ]
@@ -677,14 +683,14 @@ def test_a_stale_domain_is_stale_too_when_all_hosts_are_read_together(world):
         for name, found in world.there.items()
     ]
     stale = host("kvm1", *[instance(name, state="shutoff") for name in NAMES])
-    found = fleets.discover(world.url, stale, *nodes, now=time.time())
+    discovered = fleets.discover(world.url, stale, *nodes, now=time.time())
     assert (
-        found["stale"] == sorted(NAMES)
-        and found["cleared"] == found["doubled"] == found["moved"] == []
+        discovered["stale"] == sorted(NAMES)
+        and discovered["cleared"] == discovered["doubled"] == discovered["moved"] == []
     )
     assert all("kvm1" in places and len(places) == 2 for places in world.holds().values())
-    found = fleets.discover(world.url, host("kvm1"), *nodes, now=time.time())
-    assert found["cleared"] == sorted(NAMES)
+    discovered = fleets.discover(world.url, host("kvm1"), *nodes, now=time.time())
+    assert discovered["cleared"] == sorted(NAMES)
     assert all(len(places) == 1 for places in world.holds().values())
 
 
@@ -748,12 +754,12 @@ def test_what_was_moved_back_is_no_stale_domain(world):
     world.look()
     assert back_at_its_source(world)["stale"] == []
     world.look()
-    found = fleets.discover(
+    discovered = fleets.discover(
         world.url,
         host("kvm1", *[instance(name, state="shutoff") for name in NAMES]),
         now=time.time(),
     )
-    assert found["stale"] == found["doubled"] == found["missing"] == []
+    assert discovered["stale"] == discovered["doubled"] == discovered["missing"] == []
     assert {status for dummy, status in world.statuses()} == {"completed"}
     assert world.holds() == dict.fromkeys(NAMES, {"kvm1"})
     with Store.open(world.url).write() as connection:
@@ -841,27 +847,27 @@ LIFTED = frozenset({"many_down", "just_started", "too_early", "quiet_time"})
 
 @pytest.mark.parametrize("case", FORESEEN)
 def test_walk_f04_a_plan_says_whether_the_real_run_would_restart_anything(world, case):
-    means, power_state, more, variables, why = FORESEEN[case]
+    means, power_state, more, variables, reason = FORESEEN[case]
     with Store.open(world.url).write() as connection:
         services.record_unreachable(connection, "kvm1", "timed out", time.time())
     world.answers = [means]
     planned = world.evacuation(Hosts(world, **variables), plan_only=True, lifted=LIFTED, **more)
     judged = planned.judge(power_state)
     assert not judged["fence"] and not judged["changed"]
-    if why is None:
+    if reason is None:
         assert (
             judged["refused"] == ""
             and planned.restart(refused="")["message"]
             == "kvm1: 3 instances would be restarted, 0 not."
         )
     else:
-        assert why in judged["refused"] and judged["message"] == judged["refused"]
+        assert reason in judged["refused"] and judged["message"] == judged["refused"]
         with pytest.raises(
             DroverError,
             match="^kvm1: nothing would be restarted now. .* Once it is off: kvm1: 3 instance",
         ) as caught:
             planned.restart(refused=judged["refused"])
-        assert why in str(caught.value) and len(caught.value.details["plan"]["restarts"]) == 3
+        assert reason in str(caught.value) and len(caught.value.details["plan"]["restarts"]) == 3
     assert world.calls == [] and world.where() == {} and world.statuses() == []
     with Store.open(world.url).read() as connection:
         assert leases.begun(connection, "kvm1") is None
@@ -897,16 +903,16 @@ def test_walk_f30_a_host_that_is_up_is_refused_with_the_command(world):
 
 
 def test_walk_f31_the_last_line_is_what_was_restarted(world):
-    said = []
+    lines = []
     world.leasing().take("kvm1", "evacuate")
     world.switched_off("kvm1", time.time())
     request = EvacuationRequest("kvm1", ["kvm2", "kvm3"], Policy.from_mapping({}), unmovable=SKIP)
     Evacuation(
-        Ports(Store.open(world.url), Hosts(world), world.leasing(), said.append, time), request
+        Ports(Store.open(world.url), Hosts(world), world.leasing(), lines.append, time), request
     ).restart(["kvm2", "kvm3"])
-    assert [line for line in said if "is to be restarted" in line] == [] and said[-1].endswith(
+    assert [line for line in lines if "is to be restarted" in line] == [] and lines[-1].endswith(
         " there"
-    ), said
+    ), lines
 
 
 def running_disk(path, target="vda", **more):
@@ -919,13 +925,13 @@ def test_f3_a_guest_that_ran_on_another_file_is_not_restarted_from_that_of_its_d
 ):
     """Only a person knows which of the two files has the newest data."""
     world = World(prepared_url, instance("web", running_disks=[running_disk("/nfs/web-new.qcow2")]))
-    (left,) = world.run()["left"]
+    (entry,) = world.run()["left"]
     assert (
         world.calls == []
         and "its disk vda was /nfs/web-new.qcow2 in the running guest and is /nfs/web.qcow2 in its definition"
-        in left["reason"]
+        in entry["reason"]
     )
-    assert "drover_evacuate_force=open_disk_change" in left["reason"]
+    assert "drover_evacuate_force=open_disk_change" in entry["reason"]
     assert not world.run(lifted=["open_disk_change"])["left"] and world.where() == {
         "web": "running"
     }
@@ -953,11 +959,11 @@ def test_f3_a_disk_that_only_the_running_guest_had_is_named(prepared_url):
     )
     world.leasing().take("kvm1", "evacuate")
     world.switched_off("kvm1", time.time())
-    said = []
-    ports = Ports(Store.open(prepared_url), Hosts(world), world.leasing(), said.append, time)
+    lines = []
+    ports = Ports(Store.open(prepared_url), Hosts(world), world.leasing(), lines.append, time)
     request = EvacuationRequest("kvm1", ["kvm2", "kvm3"], Policy.from_mapping({}), unmovable=SKIP)
     Evacuation(ports, request).restart(("kvm2", "kvm3"))
     assert world.where() == {"web": "running"}
     assert any(
-        "vdb (/nfs/hot.qcow2)" in line and "only the running guest had" in line for line in said
-    ), said
+        "vdb (/nfs/hot.qcow2)" in line and "only the running guest had" in line for line in lines
+    ), lines

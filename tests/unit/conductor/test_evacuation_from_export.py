@@ -55,18 +55,18 @@ def test_issue_44_the_rescue_store_restarts_all_and_the_store_learns_it(world, t
     # The store is lost with kvm1; the rescue store reads the living hosts, and evacuates.
     at(world, rescue).look()
     is_down(rescue)
-    left = world.run()
-    assert world.where() == GUESTS and not (left["left"] or left["lost"])
+    outcome = world.run()
+    assert world.where() == GUESTS and not (outcome["left"] or outcome["lost"])
     calls = list(world.calls)
     # The guest with the store runs again. The store has all guests on kvm1; the same two commands
     # bring it up to date, and start nothing.
     at(world, first).look()
     is_down(first)
-    left = world.run()
+    outcome = world.run()
     assert (
         world.calls == calls
         and world.where() == GUESTS
-        and not (left["restarts"] or left["left"] or left["lost"])
+        and not (outcome["restarts"] or outcome["left"] or outcome["lost"])
     )
     places = {
         name: next(host for host, found in world.there.items() if name in found) for name in GUESTS
@@ -78,10 +78,10 @@ def test_issue_44_the_rescue_store_restarts_all_and_the_store_learns_it(world, t
     # kvm1 comes back with its old definitions: the store has the guests on their present hosts, and
     # none twice.
     world.look()
-    found = fleets.discover(
+    discovered = fleets.discover(
         first, host("kvm1", *(instance(name, state="shutoff") for name in GUESTS)), now=time.time()
     )
-    assert sorted(found["stale"]) == sorted(GUESTS) and found["doubled"] == []
+    assert sorted(discovered["stale"]) == sorted(GUESTS) and discovered["doubled"] == []
 
 
 def test_issue_44_a_guest_that_has_moved_since_the_export_is_left_where_it_runs(world, tmp_path):

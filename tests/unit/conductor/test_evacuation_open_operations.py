@@ -95,10 +95,10 @@ def order(world, task_state, state="running"):
 
 
 def runs_again(world, **more):
-    left = world.run(**more)
+    outcome = world.run(**more)
     assert world.where() == {"web": "running"} and not (
-        left["left"] or left["lost"] or left["restarts"]
-    ), left
+        outcome["left"] or outcome["lost"] or outcome["restarts"]
+    ), outcome
     with Store.open(world.url).read() as connection:
         assert orders.read(connection, WEB).order_uuid is None
     world.look()
@@ -128,14 +128,14 @@ def test_c1_a_resize_from_a_living_host_to_it(prepared_url, finished):
     with Store.open(prepared_url).write() as connection:
         host_state.change(connection, "kvm1", forced_down=False)
         connection.execute(sa.update(tables.services).values(last_error=None))
-        given = {
+        new_size = {
             "flavor": None,
             "resources": {"VCPU": 1, "MEMORY_MB": 128},
             "running": True,
             "sizes": {"old": {}, "new": {"vcpus": 1}},
         }
         opened = migration_claims.begin_resize(
-            connection, WEB, "kvm1", "kvm1", given, time.time(), "kvm2"
+            connection, WEB, "kvm1", "kvm1", new_size, time.time(), "kvm2"
         )
         if finished:
             migration_claims.finish(
@@ -204,11 +204,11 @@ def test_c1_where_its_newest_data_are_is_not_known(world, task_state):
     """A person examines the images, and decides which are right: one command, which needs living
     hosts only."""
     order(world, task_state)
-    (left,) = world.run()["left"]
+    (entry,) = world.run()["left"]
     assert (
         world.calls == []
-        and "/nfs/web.qcow2: -e drover_evacuate_force=open_disk_change" in left["reason"]
-    ), left
+        and "/nfs/web.qcow2: -e drover_evacuate_force=open_disk_change" in entry["reason"]
+    ), entry
     runs_again(world, lifted=["open_disk_change"])
 
 
@@ -337,11 +337,11 @@ def test_c1_a_part_of_it_is_at_a_living_host_as_its_live_move_was_under_way(
     monkeypatch.setattr(Hosts, "discover", look)
     monkeypatch.setattr(evacuation, "LOOK_AGAIN", 0)
     monkeypatch.setattr(evacuation, "INCOMING", 60 if given_up else 0)
-    left = world.run()["left"]
+    staying = world.run()["left"]
     if given_up:
-        assert looked == ["kvm2"] and not left and world.where() == {"web": "running"}
+        assert looked == ["kvm2"] and not staying and world.where() == {"web": "running"}
     else:
-        (reason,) = [each["reason"] for each in left]
+        (reason,) = [each["reason"] for each in staying]
         assert "never resume it" in reason and world.there == {
             "kvm2": {"web": "paused"},
             "kvm3": {},

@@ -58,12 +58,12 @@ class Dead:
     def discover(self, state):
         """Record the instances of kvm1 in that state, and kvm2 as it is."""
         mine = [self.domain(name, state) for name in NAMES]
-        there = [
+        domains = [
             self.domain(name, state) for name, state in self.fleet.hosts["kvm2"].states().items()
         ]
         nodes = [
             fleets.host("kvm1", *mine, pools=[self.pool]),
-            fleets.host("kvm2", *there, pools=[self.pool]),
+            fleets.host("kvm2", *domains, pools=[self.pool]),
         ]
         return fleets.discover(self.url, *nodes, now=time.time())
 
@@ -137,10 +137,10 @@ def test_suspected_3_a_call_that_comes_when_its_host_is_back_begins_nothing(dead
     assert answer["status"] == "restarted", answer["message"]
     dead.discover("shutoff")
     # Nothing is released before kvm2 has answered.
-    said, left = dead.settle_returned()
+    sentences, left = dead.settle_returned()
     assert [each["name"] for each in left] == ["web"] and "about to start on kvm2" in left[0][
         "reason"
-    ], said
+    ], sentences
     assert dead.withdraw() == ["web: it was not started on kvm2."]
     assert dead.settle_returned() == ([], [])
     assert fleets.where(dead.url)["web"] == "kvm1" and set(

@@ -58,13 +58,13 @@ class Hosts:
                 if name in hosts.silent:
                     raise Unreachable(name, "no route")
                 hosts.calls.append((name, module, args["features"]))
-                found = {
+                cpu = {
                     "vendor": "Intel",
                     "model": "Nehalem",
                     "policies": {"vme": "require"},
                     "features": args["features"],
                 }
-                return hosts.answer or {"cpu": found}
+                return hosts.answer or {"cpu": cpu}
 
         return Hand()
 
@@ -85,14 +85,14 @@ def test_it_is_made_once_of_all_hosts_on_one_with_the_oldest_qemu(prepared_url):
         host("amd", model(["svm"], vendor="AMD"), 6000000),
     )
     hosts = Hosts()
-    found = cpus(prepared_url, hosts).of_guest("kvm1", "qemu:///system", "kvm")
-    assert found == {
+    cpu = cpus(prepared_url, hosts).of_guest("kvm1", "qemu:///system", "kvm")
+    assert cpu == {
         "mode": "custom",
         "model": "Nehalem",
         "vendor": "Intel",
         "features": {"vme": "require"},
     }
-    assert cpus(prepared_url, hosts).of_guest("kvm2", None, "kvm") == found
+    assert cpus(prepared_url, hosts).of_guest("kvm2", None, "kvm") == cpu
     assert hosts.calls == [("kvm2", "_cpu_baseline", OLD)]
     assert kept(prepared_url) == [("Nehalem", ["kvm1", "kvm2"], {})]
 
@@ -124,12 +124,12 @@ def test_what_is_kept_for_hosts(prepared_url):
         host("kvm4", None, cell="c"),
     )
     assert cpus(prepared_url).kept_for(["kvm1"]) == {}
-    found = cpus(prepared_url).of_guest("kvm1", None, "kvm")
+    cpu = cpus(prepared_url).of_guest("kvm1", None, "kvm")
     assert cpus(prepared_url).kept_for(["kvm1", "kvm2", "kvm3", "kvm4", "kvm9", ""]) == {
-        "kvm1": found,
-        "kvm2": found,
+        "kvm1": cpu,
+        "kvm2": cpu,
     }
-    assert cpus(prepared_url).kept_for(["kvm2"]) == {"kvm2": found}
+    assert cpus(prepared_url).kept_for(["kvm2"]) == {"kvm2": cpu}
 
 
 def test_one_without_hosts_is_forgotten(prepared_url):

@@ -74,17 +74,17 @@ def test_maintenance_and_its_end(fleet_url):
 def test_undrain_gives_back_exactly_what_was(fleet_url, before):
     for step in before:
         change(fleet_url, *step)
-    found = status(fleet_url)
+    state_before = status(fleet_url)
     assert change(fleet_url, "draining", "kernel")["disabled_reason"] == "kernel"
     # A second drain, after the first was killed, does not take the result of the first as the state
     # before.
     change(fleet_url, "draining", "kernel again")
     change(fleet_url, "maintenance")
-    assert change(fleet_url, "restored") == found
+    assert change(fleet_url, "restored") == state_before
     # Only once.
-    assert change(fleet_url, "restored") == found
+    assert change(fleet_url, "restored") == state_before
     change(fleet_url, "enabled")
-    assert change(fleet_url, "restored") == {**ENABLED, "forced_down": found["forced_down"]}
+    assert change(fleet_url, "restored") == {**ENABLED, "forced_down": state_before["forced_down"]}
 
 
 def test_restoring_leaves_a_mark_that_came_meanwhile(fleet_url):

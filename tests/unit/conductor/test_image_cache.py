@@ -240,7 +240,7 @@ def test_where_the_source_cannot_be_read_it_comes_from_another_host(holders):
     hand = Hand(UNREAD, step(1 << 20, 4 << 20), step())
     found, lines = cache(hand, store=holders)
     assert found.bring(URL) == (True, "/srv/images/_base/x")
-    asked = [
+    requests = [
         {key: given.get(key) for key in ("url", "peer", "path", "checksum")}
         for dummy, given in hand.asked
     ]
@@ -250,7 +250,7 @@ def test_where_the_source_cannot_be_read_it_comes_from_another_host(holders):
         "path": f"/srv/images/_base/{DIGITS}",
         "checksum": IMAGE["checksum"],
     }
-    assert asked[0]["url"] == URL["source"] and asked[1:] == [of_kvm2, of_kvm2]
+    assert requests[0]["url"] == URL["source"] and requests[1:] == [of_kvm2, of_kvm2]
     assert lines[:2] == [
         "debian-12: kvm1 cannot read its source; kvm2 -> kvm1",
         "debian-12 -> kvm1: 25 % of 4 MiB",
@@ -333,11 +333,11 @@ def fleet(prepared_url, tmp_path, monkeypatch):
     from ansible_collections.drover.compute.tests.unit import hypervisors
 
     fleets.discover(prepared_url, host("kvm1"), host("kvm2"))
-    found = hypervisors.Fleet(tmp_path / "hosts", monkeypatch)
-    hypervisors.connect_actions(found, monkeypatch)
+    fake_fleet = hypervisors.Fleet(tmp_path / "hosts", monkeypatch)
+    hypervisors.connect_actions(fake_fleet, monkeypatch)
     (tmp_path / "images").mkdir()
     yield prepared_url, tmp_path / "images"
-    found.close()
+    fake_fleet.close()
 
 
 def task(url, folder, where="kvm1", **given):

@@ -37,14 +37,14 @@ def actor(name, gone=()):
 @pytest.fixture(name="taken")
 def counted(monkeypatch):
     """Return the names of the hosts with a lease that take() took or renewed, one for each time."""
-    found, kept = [], leases.take
+    names, kept = [], leases.take
 
     def take(connection, name, *arguments):
-        found.append(name)
+        names.append(name)
         return kept(connection, name, *arguments)
 
     monkeypatch.setattr(leases, "take", take)
-    return found
+    return names
 
 
 @pytest.fixture(name="store")

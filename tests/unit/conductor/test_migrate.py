@@ -103,10 +103,10 @@ class World:
         return order["uuid"] in list(self.jobs)[: self.limit]
 
     def answer(self, order):
-        here = self.place[order["uuid"]] == order["source"]
+        at_source = self.place[order["uuid"]] == order["source"]
         status = "running"
         if order["uuid"] not in self.jobs:
-            status = self.fate.get(order["name"], "failed") if here else "completed"
+            status = self.fate.get(order["name"], "failed") if at_source else "completed"
         states = {
             "running": ("running", None),
             "completed": ("absent", "running" if order["live"] else "shutoff"),
@@ -498,10 +498,10 @@ def test_a_destination_that_does_not_answer_is_left_alone(fleet_url):
         wanted
     )
     assert statuses(outcomes) == {"web1": "failed", "web2": "failed", "web3": "completed"}
-    (told,) = [outcome for outcome in outcomes if outcome["name"] == "web2"]
+    (web2,) = [outcome for outcome in outcomes if outcome["name"] == "web2"]
     assert (
-        told["message"] == "It was not begun, as libvirt on kvm2 does not answer."
-        and told["provider"] is None
+        web2["message"] == "It was not begun, as libvirt on kvm2 does not answer."
+        and web2["provider"] is None
     )
     assert world.begun == ["web1", "web3"] and agree(fleet_url, world)
 
@@ -587,7 +587,7 @@ def test_answers_about_others_are_ignored(fleet_url):
     "after", [False, True], ids=["before the hypervisor acts", "before its answer arrives"]
 )
 def test_a_run_killed_at_any_call_is_finished_by_the_next(fleet_url, after):
-    wanted = [*plan("web1"), *plan("web2", "web3", to="kvm3")]
+    moves = [*plan("web1"), *plan("web2", "web3", to="kvm3")]
     number = 0
     while True:
         number += 1
@@ -595,18 +595,18 @@ def test_a_run_killed_at_any_call_is_finished_by_the_next(fleet_url, after):
         world = World({"web2": "failed"}, rounds=3)
         world.killed_at, world.after = number, after
         try:
-            mover(fleet_url, world).run(wanted)
+            mover(fleet_url, world).run(moves)
             break
         except Killed:
             pass
         # libvirt continues without the run; for an odd number far enough to end all moves.
         world.pass_time(1 + 5 * (number % 2))
-        left = open_moves(fleet_url)
+        still_open = open_moves(fleet_url)
         second = mover(fleet_url, world)
         settled = second.settle("kvm1")
-        assert set(statuses(settled)) == left, number
+        assert set(statuses(settled)) == still_open, number
         assert agree(fleet_url, world), number
-        outcomes = second.run([move for move in wanted if world.place[move["uuid"]] == "kvm1"])
+        outcomes = second.run([move for move in moves if world.place[move["uuid"]] == "kvm1"])
         assert agree(fleet_url, world), number
         assert {name: world.place[uuid_of(name)] for name in NAMES} == {
             "web1": "kvm2",
@@ -688,10 +688,10 @@ def test_safety_15_what_has_begun_is_followed_to_a_host_that_is_closed_by_now(
 
 def test_safety_15_a_host_that_is_closed_since_the_plan_gets_nothing(fleet_url, close_kvm2):
     """The host is closed at once, or while other moves of the same run are open."""
-    wanted = [*plan("web1", to="kvm3"), *plan("web2", "web3")]
+    moves = [*plan("web1", to="kvm3"), *plan("web2", "web3")]
     close_kvm2()
     world = World()
-    outcomes = mover(fleet_url, world).run(wanted)
+    outcomes = mover(fleet_url, world).run(moves)
     assert statuses(outcomes) == {"web1": "completed", "web2": "failed", "web3": "failed"}
     assert world.begun == ["web1"] and agree(fleet_url, world)
     assert all(outcome["message"] for outcome in outcomes if outcome["status"] == "failed")
@@ -762,12 +762,14 @@ def test_a_discovery_between_two_runs_disturbs_nothing(fleet_url):
     with pytest.raises(Killed):
         mover(fleet_url, world).run(plan(*NAMES))
     world.pass_time(9)
-    there = {
+    by_host = {
         place: [domain(name) for name in NAMES if world.place[uuid_of(name)] == place]
         for place in ("kvm1", "kvm2")
     }
-    found = fleets.discover(fleet_url, *(host(place, *domains) for place, domains in there.items()))
-    assert (found["missing"], found["moved"], found["doubled"]) == ([], [], [])
+    discovered = fleets.discover(
+        fleet_url, *(host(place, *domains) for place, domains in by_host.items())
+    )
+    assert (discovered["missing"], discovered["moved"], discovered["doubled"]) == ([], [], [])
     second = mover(fleet_url, world)
     second.settle("kvm1")
     second.run([move for move in plan(*NAMES) if world.place[move["uuid"]] == "kvm1"])

@@ -52,10 +52,10 @@ def test_half_an_hour_of_moves(fleet_url):
     clock = types.SimpleNamespace(monotonic=lambda: world.seconds, time=time.time, sleep=time.sleep)
     mover(fleet_url, world, limit=3, lines=lines, clock=clock).run(plan(*NAMES))
     assert world.seconds >= CALLS * CALL_SECONDS
-    told = [line for line in lines if " of 64 MiB" in line]
+    progress_lines = [line for line in lines if " of 64 MiB" in line]
     # Lines per instance: at first every 15 s, because there are three, then less and less often.
     assert {
-        name: 10 < sum(line.startswith(name) for line in told) < 45 for name in NAMES
+        name: 10 < sum(line.startswith(name) for line in progress_lines) < 45 for name in NAMES
     } == dict.fromkeys(NAMES, True)
 
 
@@ -113,23 +113,23 @@ class Told:
 
 
 def test_a_move_says_its_share_its_amount_and_the_time_left():
-    told = Told({"web1": 30})
-    told.started("web1")
-    assert told.said() == ["web1: kvm1 -> kvm2, live, started [0 of 1]"]
-    told.now = 9
-    told.goes_on("web1", 20, 2867, 2293, 9)
-    assert told.said() == [], "it has just begun"
-    told.now = 15
-    told.goes_on("web1", 43, 2867, 1638, 15)
-    assert told.said() == [
+    progress = Told({"web1": 30})
+    progress.started("web1")
+    assert progress.said() == ["web1: kvm1 -> kvm2, live, started [0 of 1]"]
+    progress.now = 9
+    progress.goes_on("web1", 20, 2867, 2293, 9)
+    assert progress.said() == [], "it has just begun"
+    progress.now = 15
+    progress.goes_on("web1", 43, 2867, 1638, 15)
+    assert progress.said() == [
         "web1: 43 %, 1.2 of 2.8 GiB, about 20 s left [0 of 1, 43 %, about 20 s left]"
     ]
-    told.now = 24
-    told.goes_on("web1", 80, 2867, 573, 24)
-    assert told.said() == []
-    told.now = 30
-    told.ended("web1")
-    assert told.said() == ["web1: kvm1 -> kvm2, running there after 30.0 s [1 of 1]"]
+    progress.now = 24
+    progress.goes_on("web1", 80, 2867, 573, 24)
+    assert progress.said() == []
+    progress.now = 30
+    progress.ended("web1")
+    assert progress.said() == ["web1: kvm1 -> kvm2, running there after 30.0 s [1 of 1]"]
 
 
 @pytest.mark.parametrize(
@@ -137,48 +137,48 @@ def test_a_move_says_its_share_its_amount_and_the_time_left():
     [(None, 25, "under way for 25 s"), (0, None, "under way"), (512, 3, "0 %, 0 of 512 MiB")],
 )
 def test_what_is_not_known_of_a_move_is_not_said(total, elapsed, words):
-    told = Told({"web1": 30})
-    told.started("web1")
-    told.now = 20
-    told.goes_on("web1", 0, total, total, elapsed)
-    assert told.said()[1] == f"web1: {words} [0 of 1]"
+    progress = Told({"web1": 30})
+    progress.started("web1")
+    progress.now = 20
+    progress.goes_on("web1", 0, total, total, elapsed)
+    assert progress.said()[1] == f"web1: {words} [0 of 1]"
 
 
 def test_the_time_left_goes_by_what_moves_were_expected_to_take_and_how_fast_they_are():
     """40 of the expected 360 s took 20 s: the links are twice as fast."""
-    told = Told({"a": 20, "b": 20, "c": 320})
-    told.started("a", "b")
-    told.now = 20
-    told.ended("a")
-    told.ended("b")
-    assert told.said()[2:] == ["a: kvm1 -> kvm2, running there after 20.0 s [1 of 3, 5 %, about 6 min left]",
+    progress = Told({"a": 20, "b": 20, "c": 320})
+    progress.started("a", "b")
+    progress.now = 20
+    progress.ended("a")
+    progress.ended("b")
+    assert progress.said()[2:] == ["a: kvm1 -> kvm2, running there after 20.0 s [1 of 3, 5 %, about 6 min left]",
                                "b: kvm1 -> kvm2, running there after 20.0 s [2 of 3, 11 %, about 3 min left]"]  # fmt: skip
-    told.started("c")
-    told.now = 60
-    told.goes_on("c", 25, 40960, 30720, 40)
-    assert told.said()[1:] == [
+    progress.started("c")
+    progress.now = 60
+    progress.goes_on("c", 25, 40960, 30720, 40)
+    assert progress.said()[1:] == [
         "c: 25 %, 10 of 40 GiB, about 2 min left [2 of 3, 33 %, about 2 min left]"
     ]
 
 
 def test_one_that_failed_is_counted_once_however_often_it_is_tried():
-    told = Told({"a": 20, "b": 20})
-    told.started("a", "b")
-    told.ended("a", "failed")
-    told.ended("b")
-    told.progress.expect({"a": 20})
-    told.started("a")
-    told.ended("a")
-    counts = [line.rpartition(" [")[2] for line in told.said()]
+    progress = Told({"a": 20, "b": 20})
+    progress.started("a", "b")
+    progress.ended("a", "failed")
+    progress.ended("b")
+    progress.progress.expect({"a": 20})
+    progress.started("a")
+    progress.ended("a")
+    counts = [line.rpartition(" [")[2] for line in progress.said()]
     assert [each for each in counts if each.startswith("2 of 2")] == ["2 of 2]", "2 of 2]"]
 
 
 def test_what_was_not_begun_in_the_end_is_left_out():
-    told = Told({"a": 20, "b": 20})
-    told.progress.leave_out(["b"])
-    told.started("a")
-    told.ended("a")
-    assert told.said()[-1].endswith("[1 of 1]")
+    progress = Told({"a": 20, "b": 20})
+    progress.progress.leave_out(["b"])
+    progress.started("a")
+    progress.ended("a")
+    assert progress.said()[-1].endswith("[1 of 1]")
 
 
 def test_the_hypervisor_is_told_which_have_not_begun(fleet_url):
@@ -196,13 +196,13 @@ def test_the_hypervisor_is_told_which_have_not_begun(fleet_url):
 
 
 def test_the_whole_takes_at_least_as_long_as_what_is_left_of_one():
-    told = Told({"quick": 10, "slow": 10})
-    told.started("quick", "slow")
-    told.now = 20
-    told.ended("quick")
-    told.now = 60
-    told.goes_on("slow", 20, 1000, 800, 60)
+    progress = Told({"quick": 10, "slow": 10})
+    progress.started("quick", "slow")
+    progress.now = 20
+    progress.ended("quick")
+    progress.now = 60
+    progress.goes_on("slow", 20, 1000, 800, 60)
     assert (
-        told.lines[-1]
+        progress.lines[-1]
         == "slow: 20 %, 200 of 1,000 MiB, about 4 min left [1 of 2, 60 %, about 4 min left]"
     )

@@ -106,12 +106,12 @@ def url(prepared_url):
         host("kvm3", pools=[POOL], addresses=["198.51.100.3", "10.0.0.1"]),
     ]
     reports = node_data.reports(nodes, "unused", {})
-    for number, (_name, (found,)) in enumerate(sorted(reports.items()), start=1):
-        found["columns"]["facts"].update(
+    for number, (_name, (report,)) in enumerate(sorted(reports.items()), start=1):
+        report["columns"]["facts"].update(
             {
                 "host_uuid": f"5b0a3c1e-0000-4000-8000-00000000000{number}",
                 "machine_id": f"{number}" * 32,
-                "addresses": found["columns"]["facts"]["addresses"],
+                "addresses": report["columns"]["facts"]["addresses"],
             }
         )
     with Store.open(prepared_url).write() as connection:
@@ -216,12 +216,12 @@ def test_issue_44_a_wrong_variable_is_refused(url):
 
 
 def test_issue_44_a_guest_that_has_moved_is_found_where_it_is(url):
-    found = own(url, machine=machine(uuids=[uuid_of("ctl")]))
-    assert found.read()[0].host == "kvm2"
+    own_machines = own(url, machine=machine(uuids=[uuid_of("ctl")]))
+    assert own_machines.read()[0].host == "kvm2"
     fleets.discover(
         url, host("kvm2", pools=[POOL]), host("kvm3", guest("ctl"), pools=[POOL]), now=time.time()
     )
-    assert found.read()[0].host == "kvm3"
+    assert own_machines.read()[0].host == "kvm3"
 
 
 @pytest.mark.parametrize(
@@ -278,16 +278,18 @@ def test_issue_44_the_network_cards_of_the_controller(tmp_path):
 
 
 def test_issue_44_each_machine_that_may_be_it_counts_as_it(url):
-    found = own(url, machine=machine(), addresses=frozenset({"198.51.100.2", "198.51.100.3"}))
+    own_machines = own(
+        url, machine=machine(), addresses=frozenset({"198.51.100.2", "198.51.100.3"})
+    )
     for name in ("kvm2", "kvm3"):
         with pytest.raises(
             DroverError,
             match=f"{name}: reboot is refused, because it is perhaps the database server.*drover_store_machine=NAME",
         ):
-            found.refuse_power(name, "reboot is refused")
-    found.refuse_power("kvm1", "reboot is refused")
+            own_machines.refuse_power(name, "reboot is refused")
+    own_machines.refuse_power("kvm1", "reboot is refused")
     assert (
-        found.sentences()[-1]
+        own_machines.sentences()[-1]
         == "Several are like that machine. Say which it is: -e drover_store_machine=NAME, or none."
     )
 
@@ -387,7 +389,7 @@ def test_issue_44_a_run_does_not_move_cold_what_it_needs(ports):
 def test_issue_44_a_live_move_that_takes_too_long_does_not_stop_what_the_run_needs(
     ports, at_limit, whose
 ):
-    given = {"on_timeout": at_limit} if at_limit else {}
+    options = {"on_timeout": at_limit} if at_limit else {}
     sent = []
     hand = types.SimpleNamespace(
         read=lambda module, args: {"names": [], "moves": []},
@@ -398,10 +400,10 @@ def test_issue_44_a_live_move_that_takes_too_long_does_not_stop_what_the_run_nee
     moves = HostMoves(
         ports,
         "kvm1",
-        MoveSettings(MigrationLimits(per_source=1), given if whose == "of the task" else {}),
+        MoveSettings(MigrationLimits(per_source=1), options if whose == "of the task" else {}),
         hand,
     )
-    own_policy = {} if whose == "of the task" else given
+    own_policy = {} if whose == "of the task" else options
     move = {
         "from_host": "kvm1",
         "from_node": "kvm1",
@@ -541,11 +543,11 @@ OFF = {"said": "kvm1 is powered off"}
 def test_issue_44_a_host_whose_guest_works_for_the_run_is_not_dead(ports, more, power):
     """The fence would cut the power of the store and end the run, before any instance starts on
     another host."""
-    said = taken_for_dead(ports, power=power, **more)
-    assert said.startswith(
+    message = taken_for_dead(ports, power=power, **more)
+    assert message.startswith(
         "kvm1 is not evacuated, and its power is not cut: pg, which ran there when the store last heard of it, is the database server"
     )
-    assert "drover_store_machine=NAME (or none)" in said
+    assert "drover_store_machine=NAME (or none)" in message
     with ports.store.read() as connection:
         assert leases.read(connection) == []
 
@@ -562,7 +564,7 @@ def test_issue_44_a_host_that_is_the_controller_itself_is_not_dead(url, ports):
     "case", ["it is off", "the guest runs elsewhere", "it is said to be outside", "two servers"]
 )
 def test_issue_44_a_host_that_may_be_dead_all_the_same(url, ports, case):
-    found, power = None, "on"
+    own_machines, power = None, "on"
     if case == "it is off":
         power = "off"
     elif case == "the guest runs elsewhere":
@@ -572,9 +574,11 @@ def test_issue_44_a_host_that_may_be_dead_all_the_same(url, ports, case):
             now=time.time(),
         )
     elif case == "two servers":
-        found = own(url, machine=machine(), addresses=frozenset({"192.0.2.10", "192.0.2.11"}))
+        own_machines = own(
+            url, machine=machine(), addresses=frozenset({"192.0.2.10", "192.0.2.11"})
+        )
     else:
-        found = own(
+        own_machines = own(
             url, machine=machine(), addresses=frozenset({"192.0.2.10"}), said={STORE: "none"}
         )
-    assert "works for this run" not in taken_for_dead(ports, found, power)
+    assert "works for this run" not in taken_for_dead(ports, own_machines, power)

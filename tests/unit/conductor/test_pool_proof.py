@@ -109,7 +109,7 @@ def test_what_is_an_instances_is_not_taken_for_nobodys(prepared_url):
     """The proof counts the host's list, its last report, files named for an instance, and files
     that another host uses under another path."""
     fleets.discover(prepared_url, machine("kvm1", guest("web", disk("/srv/ssd/a", 10))))
-    left = look(
+    contents = look(
         prepared_url,
         {
             "kvm1": {
@@ -118,14 +118,14 @@ def test_what_is_an_instances_is_not_taken_for_nobodys(prepared_url):
             }
         },
     )["kvm1"]
-    assert not left.is_empty and names(left.needed) == ["a", "b"]
+    assert not contents.is_empty and names(contents.needed) == ["a", "b"]
 
     fleets.discover(
         prepared_url, machine("kvm1", guest("web", disk("/var/lib/libvirt/images/a", 10)))
     )
-    left = look(prepared_url, {"kvm1": others(f"{uuid_of('web')}-vda", "notes.txt")})["kvm1"]
-    assert not left.is_empty and names(left.others) == ["notes.txt"]
-    assert [each["reason"] for each in left.needed] == [
+    contents = look(prepared_url, {"kvm1": others(f"{uuid_of('web')}-vda", "notes.txt")})["kvm1"]
+    assert not contents.is_empty and names(contents.others) == ["notes.txt"]
+    assert [each["reason"] for each in contents.needed] == [
         "it is named for the instance web, whose domain does not have it"
     ]
 
@@ -145,11 +145,11 @@ def test_a_file_that_a_host_uses_by_its_mount_alone(prepared_url):
             mounts=[mount],
         ),
     )
-    left = look(prepared_url, {"kvm1": others("far.qcow2", "notes.txt")})["kvm1"]
+    contents = look(prepared_url, {"kvm1": others("far.qcow2", "notes.txt")})["kvm1"]
     assert (
-        not left.is_empty
-        and names(left.needed) == ["far.qcow2"]
-        and names(left.others) == ["notes.txt"]
+        not contents.is_empty
+        and names(contents.needed) == ["far.qcow2"]
+        and names(contents.others) == ["notes.txt"]
     )
 
 
@@ -164,21 +164,21 @@ def test_b3_a_file_that_another_host_has_come_to_need(prepared_url):
         machine("kvm2", wanted=[], pools=[], mounts=[mount]),
         machine("kvm3"),
     )
-    found = {"kvm1": others("far.qcow2", "notes.txt")}
-    left = look(
-        prepared_url, found, users={"kvm2": {"/srv/ssd/far.qcow2": "the domain far uses it"}}
+    listings = {"kvm1": others("far.qcow2", "notes.txt")}
+    contents = look(
+        prepared_url, listings, users={"kvm2": {"/srv/ssd/far.qcow2": "the domain far uses it"}}
     )["kvm1"]
-    assert left.needed == [
+    assert contents.needed == [
         {"path": "/srv/ssd/far.qcow2", "reason": "on kvm2 the domain far uses it"}
-    ] and names(left.others) == ["notes.txt"]
-    left = look(prepared_url, found, silent=("kvm2",))["kvm1"]
+    ] and names(contents.others) == ["notes.txt"]
+    contents = look(prepared_url, listings, silent=("kvm2",))["kvm1"]
     assert (
-        not left.is_empty
-        and "kvm2 does not answer" in left.needed[0]["reason"]
-        and left.others == []
+        not contents.is_empty
+        and "kvm2 does not answer" in contents.needed[0]["reason"]
+        and contents.others == []
     )
     # kvm3 has another pool of that name, so it sees none of these files.
-    assert look(prepared_url, found, silent=("kvm3",))["kvm1"].is_empty
+    assert look(prepared_url, listings, silent=("kvm3",))["kvm1"].is_empty
 
 
 @pytest.mark.parametrize(

@@ -117,8 +117,8 @@ def of_a_run(url, hosts):
     """Return a function that makes a Rolling; ``said`` has its lines."""
 
     def make(names=tuple(HOSTS), name="run", unmovable="fail", **request):
-        said, store = [], Store.open(url)
-        ports = Ports(store, hosts, Leasing(store, Actor(name), said.append), said.append, time)
+        lines, store = [], Store.open(url)
+        ports = Ports(store, hosts, Leasing(store, Actor(name), lines.append), lines.append, time)
         drain = DrainRequest(
             [],
             DrainQuestion(POLICY, MigrationLimits()),
@@ -129,11 +129,11 @@ def of_a_run(url, hosts):
         question = RollingQuestion(
             POLICY, batch_size=request.pop("batch_size", 0), back=False, unmovable=unmovable
         )
-        found = Rolling(
+        maintenance = Rolling(
             ports, RollingRequest(list(names), question, drain, sentinels=["/wants"], **request)
         )
-        found.said = said
-        return found
+        maintenance.said = lines
+        return maintenance
 
     return make
 
@@ -160,12 +160,12 @@ def write(url, name, **values):
 
 def test_only_hosts_that_want_it_are_taken(make, hosts, url):
     hosts.needed = {"kvm2"}
-    found = planned(make())
+    answer = planned(make())
     assert (
-        found["plan"]["batches"] == [["kvm2"]]
+        answer["plan"]["batches"] == [["kvm2"]]
         and stages(url) == {"kvm2": "waiting"}
-        and found["work"]
-        and found["changed"]
+        and answer["work"]
+        and answer["changed"]
     )
     assert held(url) == {"rolling maintenance": "run"}
     with pytest.raises(leases.Held):
@@ -176,10 +176,10 @@ def test_only_hosts_that_want_it_are_taken(make, hosts, url):
 
 def test_a_host_of_which_it_cannot_be_told_is_not_left_out_in_silence(make, hosts, url):
     hosts.needed, hosts.unsure = {"kvm2"}, {"kvm3"}
-    said = "kvm3: it cannot be told whether it needs a reboot: kvm3 said so. Set drover_reboot_sentinel .* or use drover_rolling_reboot=always"
-    with pytest.raises(DroverError, match=said):
+    pattern = "kvm3: it cannot be told whether it needs a reboot: kvm3 said so. Set drover_reboot_sentinel .* or use drover_rolling_reboot=always"
+    with pytest.raises(DroverError, match=pattern):
         planned(make())
-    with pytest.raises(DroverError, match=said):
+    with pytest.raises(DroverError, match=pattern):
         planned(make(all_hosts=True))
     assert stages(url) == {} and held(url) == {}
     found = planned(make(blocked="skip"))
@@ -207,10 +207,10 @@ def test_a_plan_alone_records_nothing(make, url):
 
 def test_nothing_to_do(make, url):
     order = make()
-    found = planned(order)
+    answer = planned(order)
     assert (
         order.said == ["There is nothing to do: no host needs a reboot, or all are done."]
-        and found["rounds"] == []
+        and answer["rounds"] == []
     )
     assert (
         order.report([])
@@ -427,27 +427,28 @@ def whose_controller_is_kvm1(make):
     """Return a function that makes a Rolling on a controller that is kvm1 itself."""
 
     def made(**request):
-        found = make(**request)
-        own = OwnMachines(found._store, lambda: Known(said={CONTROLLER: "kvm1"}))
-        found._own = own
-        return found
+        maintenance = make(**request)
+        own = OwnMachines(maintenance._store, lambda: Known(said={CONTROLLER: "kvm1"}))
+        maintenance._own = own
+        return maintenance
 
     return made
 
 
 def test_issue_44_the_host_of_the_controller_comes_last(on_kvm1, hosts, url):
     """By the alphabet it would be the first."""
-    found = on_kvm1(reboot="always", batch_size=1)
-    planned(found)
+    maintenance = on_kvm1(reboot="always", batch_size=1)
+    planned(maintenance)
     assert any(
-        "kvm1 is the controller and its store" in line and "last" in line for line in found.said
+        "kvm1 is the controller and its store" in line and "last" in line
+        for line in maintenance.said
     )
     order = []
     for _dummy in HOSTS:
-        (name,) = found.next()["hosts"]
+        (name,) = maintenance.next()["hosts"]
         order.append(name)
         write(url, name, stage="done")
-    assert order == ["kvm2", "kvm3", "kvm1"] and found.next()["finished"]
+    assert order == ["kvm2", "kvm3", "kvm1"] and maintenance.next()["finished"]
 
 
 def test_issue_44_it_shares_no_batch_with_others(on_kvm1, url):
@@ -457,17 +458,17 @@ def test_issue_44_it_shares_no_batch_with_others(on_kvm1, url):
 
 
 def test_issue_44_it_is_not_rebooted_from_there_and_goes_on_afterwards(on_kvm1, hosts, url):
-    found = on_kvm1(reboot="always")
-    planned(found)
+    maintenance = on_kvm1(reboot="always")
+    planned(maintenance)
     for name in ("kvm2", "kvm3"):
         write(url, name, stage="done")
     write(url, "kvm1", stage="after_drain")
-    assert found.next()["hosts"] == ["kvm1"]
+    assert maintenance.next()["hosts"] == ["kvm1"]
     with pytest.raises(
         DroverError,
         match="kvm1 is drained and comes last, because it is the controller and its store.*systemctl reboot",
     ) as caught:
-        found.step("kvm1", "reboot")
+        maintenance.step("kvm1", "reboot")
     assert "drover_power_action=reboot" in str(caught.value) and "goes on after the reboot" in str(
         caught.value
     )

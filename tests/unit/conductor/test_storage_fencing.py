@@ -124,10 +124,10 @@ def test_what_is_on_the_storage_that_was_cut_off_is_restarted(prepared_url):
         *ORIGINS.values(),
         "nfs:a:/x/off.qcow2",
     }
-    running, left = world.restarted()
+    running, staying = world.restarted()
     assert running == {"web"}
-    assert "its disk /nfs/off.qcow2 is on no storage that kvm1 was cut off from" in left["off"]
-    assert "it has no disk that kvm1 could be cut off from" in left["db"]
+    assert "its disk /nfs/off.qcow2 is on no storage that kvm1 was cut off from" in staying["off"]
+    assert "it has no disk that kvm1 could be cut off from" in staying["db"]
 
 
 def test_f3_a_disk_that_only_the_running_guest_has_is_cut_off_too(prepared_url):
@@ -295,7 +295,7 @@ def test_a_fence_that_cuts_nothing_is_seen_by_the_client_that_still_writes(
     world = Fenced(prepared_url, WEB)
     world.leasing().take("kvm1", "evacuate")
     fencing = world.fencing()
-    asked = fencing.begin("/srv/own.yml")
+    fence = fencing.begin("/srv/own.yml")
     probed = []
 
     def read(hand, module, given):
@@ -305,11 +305,11 @@ def test_a_fence_that_cuts_nothing_is_seen_by_the_client_that_still_writes(
     monkeypatch.setattr(test_evacuate.Hand, "read", read)
     monkeypatch.setattr(storage_fencing, "FORGOTTEN", 0)
     if lifted:
-        fencing.verified("/srv/own.yml", asked["disks"], ["kvm1", "kvm2", "kvm3"], lifted)
+        fencing.verified("/srv/own.yml", fence["disks"], ["kvm1", "kvm2", "kvm3"], lifted)
         assert probed == []
         return
     with pytest.raises(DroverError, match="Ceph still has a client that writes there") as refused:
-        fencing.verified("/srv/own.yml", asked["disks"], ["kvm1", "kvm2", "kvm3"])
+        fencing.verified("/srv/own.yml", fence["disks"], ["kvm1", "kvm2", "kvm3"])
     assert ORIGINS["web"] in str(refused.value) and {name for name, *_rest in probed} == {
         "kvm2",
         "kvm3",
@@ -322,7 +322,7 @@ def test_a_fence_that_cuts_nothing_is_seen_by_the_client_that_still_writes(
 def test_a_client_that_is_gone_is_forgotten_by_ceph_after_a_while(prepared_url, monkeypatch):
     world = Fenced(prepared_url, WEB)
     world.leasing().take("kvm1", "evacuate")
-    asked, answers = (
+    fence, answers = (
         world.fencing().begin("/srv/own.yml"),
         [[ORIGINS["web"]], [ORIGINS["web"]], [], []],
     )
@@ -337,7 +337,7 @@ def test_a_client_that_is_gone_is_forgotten_by_ceph_after_a_while(prepared_url, 
 
     monkeypatch.setattr(test_evacuate.Hand, "read", read)
     monkeypatch.setattr(storage_fencing, "LOOK", 0)
-    world.fencing().verified("/srv/own.yml", asked["disks"], ["kvm2", "kvm3"])
+    world.fencing().verified("/srv/own.yml", fence["disks"], ["kvm2", "kvm3"])
     assert answers == [] and world.restarted()[0] == {"web"}
 
 

@@ -57,10 +57,10 @@ def rows(url):
 
 def seen(url):
     """Return host -> set of (path, identity)."""
-    found = {}
+    by_host = {}
     for place, _dummy, path, identity, _dummy2 in rows(url):
-        found.setdefault(place, set()).add((path, identity))
-    return found
+        by_host.setdefault(place, set()).add((path, identity))
+    return by_host
 
 
 def elsewhere(url, name, place, *paths):
@@ -85,19 +85,19 @@ def test_disks_and_all_behind_them_are_recorded(prepared_url):
             pools=[{"name": "san", "path": "/san", "shared_id": "declared:rack"}],
         ),
     )
-    there = {
+    files_used = {
         ("/srv/vms/web.qcow2", "nfs:filer:/vms/web.qcow2"),
         ("/img/base.qcow2", None),
         ("rbd:p/x", None),
         ("san/data", "declared:rack/data"),
     }
-    assert seen(prepared_url) == {"kvm1": there}
-    known = {**volume, "path": "/san/data"}
+    assert seen(prepared_url) == {"kvm1": files_used}
+    used_volume = {**volume, "path": "/san/data"}
     fleets.discover(
         prepared_url,
         host(
             "kvm1",
-            vm("web", known),
+            vm("web", used_volume),
             pools=[{"name": "san", "path": "/san", "shared_id": "declared:rack"}],
         ),
     )

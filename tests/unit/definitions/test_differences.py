@@ -56,14 +56,14 @@ KEPT = {
 
 
 def said(there=None, policy=None, more=None, flavors=None, **kept):
-    found = differences.found(
+    entries = differences.found(
         resolved(**(more or {})),
         {**THERE, **(there or {})},
         {**KEPT, "policy": policy, **kept},
         flavors=flavors,
     )
-    assert all(each.change is None for each in found), "without its hypervisor nothing is changed"
-    return differences.lines("web", found)
+    assert all(each.change is None for each in entries), "without its hypervisor nothing is changed"
+    return differences.lines("web", entries)
 
 
 def test_an_instance_as_it_is_defined():
@@ -287,7 +287,7 @@ def facts(**more):
         "chain": [layer],
     }
     nic = {"mac": "52:54:00:00:00:01", "type": "bridge", "source": "br0", "model": "virtio"}
-    found = {
+    domain_facts = {
         "name": "web",
         "uuid": uuid_of("web"),
         "vcpus": 2,
@@ -296,7 +296,7 @@ def facts(**more):
         "metadata": {},
         "state": "running",
     }
-    return {**found, "disks": [own], "interfaces": [nic], "xml": XML, **more}
+    return {**domain_facts, "disks": [own], "interfaces": [nic], "xml": XML, **more}
 
 
 def compared(more, flavors=None, kept=None, /, **there):
@@ -407,13 +407,13 @@ def test_a_domain_as_its_definition_says():
     ],
 )
 def test_what_nothing_changes_is_named_with_a_way(more, there, parts):
-    found = compared(more, **there)
-    text = differences.lines("web", found)
-    assert all(part in text[0] for part in parts) and len(found) == len(parts), text
-    assert all(each.change is None and each.way for each in found)
+    entries = compared(more, **there)
+    text = differences.lines("web", entries)
+    assert all(part in text[0] for part in parts) and len(entries) == len(parts), text
+    assert all(each.change is None and each.way for each in entries)
     assert all(
         any(each.key in line and line.endswith(f"{each.way}.") for line in text[1:])
-        for each in found
+        for each in entries
     )
 
 
@@ -547,10 +547,10 @@ def test_a_disk_of_an_instance_that_was_built_elsewhere_is_found():
 
 
 def test_a_larger_disk_is_a_change_and_a_smaller_one_is_none():
-    (found,) = compared({"disks": [{"size_gb": 50}]})
-    assert found.change is not None and (found.change.kind, found.change.given) == (
+    (entry,) = compared({"disks": [{"size_gb": 50}]})
+    assert entry.change is not None and (entry.change.kind, entry.change.given) == (
         "growth",
         {"target": "vda", "size_gb": 50},
     )
-    (found,) = compared({"disks": [{"size_gb": 30}]})
-    assert found.change is None and "never made smaller" in found.way
+    (entry,) = compared({"disks": [{"size_gb": 30}]})
+    assert entry.change is None and "never made smaller" in entry.way

@@ -31,11 +31,11 @@ def rewritten(text, *values, folder=None):
     try:
         path = folder / "fleet.yml"
         path.write_bytes(text.encode())
-        found = document.Document(str(path))
+        definitions = document.Document(str(path))
         for number, each in enumerate(values):
-            found.set(number, each)
+            definitions.set(number, each)
         assert path.read_bytes() == text.encode()
-        found.save()
+        definitions.save()
         assert [entry.name for entry in folder.iterdir()] == ["fleet.yml"]
         return path.read_bytes().decode()
     finally:
@@ -126,13 +126,13 @@ def test_rare_yaml_is_written_right_or_not_at_all(before, tmp_path):
     )
     values = [{}] * number + [{"host": "kvm1", "uuid": UUID}]
     try:
-        found = rewritten(text, *values, folder=tmp_path / "work")
+        new_text = rewritten(text, *values, folder=tmp_path / "work")
     except DroverError as problem:
         assert "fleet.yml" in str(problem)
         assert "host: kvm1" in str(problem)
         return
     expected["instances"][number].update(host="kvm1", uuid=UUID)
-    assert loaded(found) == expected
+    assert loaded(new_text) == expected
 
 
 @pytest.mark.parametrize("text", ["yes", "no", "on", "null", "~", "true", "5", "0x10", "1e3", "1_000", "012", "12:30:45",
@@ -222,28 +222,28 @@ def files(draw):
 def test_every_other_byte_is_kept(generated):
     text, values = generated
     expected = loaded(text)
-    found = rewritten(text, *values)
+    new_text = rewritten(text, *values)
     for instance, each in zip(expected["instances"], values):
         instance.update(each)
-    assert loaded(found) == expected
+    assert loaded(new_text) == expected
     # Without the inserted values, and with the old values back, the text is the text before.
     olds = {value for pair in values for value in pair}
     for kind, start, end, _dummy, _dummy2 in difflib.SequenceMatcher(
-        None, text, found, autojunk=False
+        None, text, new_text, autojunk=False
     ).get_opcodes():
         if kind == "delete":
             line = text[: start + 1].splitlines()[-1]
             assert any(key in text[text.rfind("\n", 0, start) + 1 : end] for key in olds), line
     assert [line for line in text.splitlines() if line.strip().startswith("#")] == [
-        line for line in found.splitlines() if line.strip().startswith("#")
+        line for line in new_text.splitlines() if line.strip().startswith("#")
     ]
-    assert ("\r\n" in found) == ("\r\n" in text)
+    assert ("\r\n" in new_text) == ("\r\n" in text)
     assert (
-        found.count("\n") - text.count("\n") == found.count("\r\n") - text.count("\r\n")
+        new_text.count("\n") - text.count("\n") == new_text.count("\r\n") - text.count("\r\n")
         or "\r\n" not in text
     )
     # Again with the same values: nothing to do.
-    assert rewritten(found, *values) == found
+    assert rewritten(new_text, *values) == new_text
 
 
 # The file itself
@@ -257,20 +257,20 @@ def path(tmp_path):
 
 
 def test_a_file_that_somebody_changed_meanwhile_is_left_alone(path):
-    found = document.Document(str(path))
-    found.set(0, {"host": "kvm1"})
+    definitions = document.Document(str(path))
+    definitions.set(0, {"host": "kvm1"})
     path.write_text("instances:\n- name: web\n  vcpus: 2\n")
     with pytest.raises(DroverError, match="changed by somebody else.*Run again"):
-        found.save()
+        definitions.save()
     assert path.read_text() == "instances:\n- name: web\n  vcpus: 2\n"
 
 
 def test_a_file_that_went_away_meanwhile(path):
-    found = document.Document(str(path))
-    found.set(0, {"host": "kvm1"})
+    definitions = document.Document(str(path))
+    definitions.set(0, {"host": "kvm1"})
     path.unlink()
     with pytest.raises(DroverError, match="fleet.yml cannot be .*: No such file"):
-        found.save()
+        definitions.save()
     assert list(path.parent.iterdir()) == []
 
 

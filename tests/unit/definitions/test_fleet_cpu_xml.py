@@ -46,17 +46,17 @@ def test_what_may_be_written():
 
 def test_the_domain_gets_the_cpu_and_keeps_its_topology():
     text = "<domain type='kvm'><cpu mode='fleet'><topology sockets='1' cores='2' threads='1'/></cpu><vcpu>2</vcpu></domain>"
-    asked = []
-    found = ET.fromstring(
-        fleet_cpu_xml.resolved(text, lambda kind: asked.append(kind) or CPU)
-    ).find("cpu")
-    assert asked == ["kvm"] and found.attrib == {"mode": "custom", "match": "exact"}
+    kinds = []
+    cpu = ET.fromstring(fleet_cpu_xml.resolved(text, lambda kind: kinds.append(kind) or CPU)).find(
+        "cpu"
+    )
+    assert kinds == ["kvm"] and cpu.attrib == {"mode": "custom", "match": "exact"}
     assert (
-        found.findtext("model"),
-        found.findtext("vendor"),
-        found.find("topology").get("cores"),
+        cpu.findtext("model"),
+        cpu.findtext("vendor"),
+        cpu.find("topology").get("cores"),
     ) == ("Haswell", "Intel", "2")
-    assert {each.get("name"): each.get("policy") for each in found.findall("feature")} == CPU[
+    assert {each.get("name"): each.get("policy") for each in cpu.findall("feature")} == CPU[
         "features"
     ]
 

@@ -151,10 +151,10 @@ def see(root, expected):
     for path, values in expected.items():
         element = root.find(path)
         assert element is not None, f"{path} is not there:\n{ET.tostring(root, encoding='unicode')}"
-        found = (
+        actual = (
             element.text if isinstance(values, str) else {key: element.get(key) for key in values}
         )
-        assert found == values, path
+        assert actual == values, path
 
 
 def test_each_key_of_the_tables_is_seen():

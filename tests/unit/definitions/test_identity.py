@@ -54,7 +54,7 @@ def instance(*lines):
 
 
 def test_a_whole_definition(read):
-    groups, found = read("""---
+    groups, instances = read("""---
 server_groups:
   - {name: web, policy: anti-affinity, max_server_per_host: 2}
 instances:
@@ -76,19 +76,23 @@ instances:
     memory_mb: 64
 """)
     assert groups == [{"name": "web", "policy": "anti-affinity", "max_server_per_host": 2}]
-    assert (found[0]["memory_mb"], found[0]["disk_gb"], len(found[0]["disks"])) == (1024, 15, 2)
-    assert found[0]["autostart"] is True
+    assert (instances[0]["memory_mb"], instances[0]["disk_gb"], len(instances[0]["disks"])) == (
+        1024,
+        15,
+        2,
+    )
+    assert instances[0]["autostart"] is True
     # A date is no text in YAML, but cloud-init gets it as it was written.
-    assert found[0]["cloud_init"]["user_data"]["users"][0]["expiredate"] == "2032-09-01"
-    assert {key: found[1][key] for key in ("vcpus", "disk_gb", "disks", "networks")} == {
+    assert instances[0]["cloud_init"]["user_data"]["users"][0]["expiredate"] == "2032-09-01"
+    assert {key: instances[1][key] for key in ("vcpus", "disk_gb", "disks", "networks")} == {
         "vcpus": 1,
         "disk_gb": 0,
         "disks": [],
         "networks": [],
     }
     # Exactly these types: Ansible's tagged ones must not get into the store.
-    assert found[0]["vcpus"].__class__ is int
-    assert found[0]["name"].__class__ is str
+    assert instances[0]["vcpus"].__class__ is int
+    assert instances[0]["name"].__class__ is str
 
 
 @pytest.mark.parametrize(
@@ -360,17 +364,17 @@ def definition(name, **more):
 
 
 def test_a_new_one_gets_a_uuid():
-    (found,) = identity.resolve([definition("web")], [known("db")])
-    assert (found["state"], found["host"], len(found["uuid"])) == ("new", None, 36)
-    assert found["request"] == {
+    (resolved,) = identity.resolve([definition("web")], [known("db")])
+    assert (resolved["state"], resolved["host"], len(resolved["uuid"])) == ("new", None, 36)
+    assert resolved["request"] == {
         "name": "web",
-        "uuid": found["uuid"],
+        "uuid": resolved["uuid"],
         "vcpus": 1,
         "memory_mb": 64,
         "disk_gb": 2,
     }
     (again,) = identity.resolve([definition("web")], [known("db")])
-    assert again["uuid"] != found["uuid"]
+    assert again["uuid"] != resolved["uuid"]
 
 
 @pytest.mark.parametrize(
@@ -418,12 +422,12 @@ def test_the_role_place_calls_files_what_is_looked_for():
     block = next(task for task in tasks if "place_path" in task.get("vars", {}))
     claim = {"name": "wéb 1/<x>", "uuid": uuid_of("web"), "host": "kvm1"}
     variables = {"place_claim": claim, "hostvars": {"kvm1": {"drover_instances_path": "/srv"}}}
-    said = {}
+    texts = {}
     for name in ("place_folder", "place_path", "place_seed"):
         text = trusted(block["vars"][name].replace("place_claim.cloud_init | default({})", "true"))
-        said[name] = Templar(loader=DataLoader(), variables={**variables, **said}).template(text)
-    assert said["place_path"].strip() == f"/srv/{disk_files.base(claim['name'], claim['uuid'])}"
-    assert said["place_seed"]["path"] == said["place_path"] + disk_files.SEED
+        texts[name] = Templar(loader=DataLoader(), variables={**variables, **texts}).template(text)
+    assert texts["place_path"].strip() == f"/srv/{disk_files.base(claim['name'], claim['uuid'])}"
+    assert texts["place_seed"]["path"] == texts["place_path"] + disk_files.SEED
 
 
 def test_a_uuid_of_its_own_is_kept():
@@ -458,25 +462,25 @@ def test_who_is_meant_is_not_guessed(more, instances, message):
 
 @pytest.mark.parametrize(("ours", "theirs"), [("blue", None), (None, "blue")])
 def test_one_without_a_project_is_not_taken_for_one_with(ours, theirs):
-    there = known("web", project=theirs)
+    recorded = known("web", project=theirs)
     message = f"of {'project blue' if ours else 'no project'}: there is .* on kvm1, of {'project blue' if theirs else 'no project'}"
     with pytest.raises(
         DroverError, match=f"Instance web {message}.*write uuid: {uuid_of('web')} into it"
     ):
-        identity.resolve([definition("web", project=ours)], [there])
-    (found,) = identity.resolve([definition("web", project=ours, uuid=uuid_of("web"))], [there])
+        identity.resolve([definition("web", project=ours)], [recorded])
+    (found,) = identity.resolve([definition("web", project=ours, uuid=uuid_of("web"))], [recorded])
     assert (found["host"], found["state"]) == ("kvm1", "running")
 
 
 def test_a_name_may_be_in_two_projects():
-    there = [
+    recorded = [
         known("web", project="blue"),
         known("web", project="red", uuid=uuid_of("red"), host="kvm2"),
     ]
-    (found,) = identity.resolve([definition("web", project="red")], there)
-    assert found["host"] == "kvm2"
-    (found,) = identity.resolve([definition("web", project="green")], there)
-    assert found["state"] == "new"
+    (resolved,) = identity.resolve([definition("web", project="red")], recorded)
+    assert resolved["host"] == "kvm2"
+    (resolved,) = identity.resolve([definition("web", project="green")], recorded)
+    assert resolved["state"] == "new"
 
 
 def test_one_that_was_begun_is_claimed_with_all_that_decides_where_it_may_be():
@@ -495,7 +499,7 @@ def test_one_that_was_begun_is_claimed_with_all_that_decides_where_it_may_be():
 
 def test_a_group_of_the_file_goes_with_the_request():
     group = {"name": "g", "policy": "affinity"}
-    found = identity.resolve(
+    instances = identity.resolve(
         [definition("a", server_group="g"), definition("b", server_group="h")], [], [group]
     )
-    assert [each["request"]["server_group"] for each in found] == [group, "h"]
+    assert [each["request"]["server_group"] for each in instances] == [group, "h"]

@@ -71,14 +71,14 @@ def resolved(known=(), groups=(), **more):
     ],
 )
 def test_sizes_are_those_of_the_flavor_unless_given(more, sizes):
-    (found,) = resolved(**more)
+    (instance,) = resolved(**more)
     assert (
-        found["vcpus"],
-        found["memory_mb"],
-        [disk["size_gb"] for disk in found["disks"]],
+        instance["vcpus"],
+        instance["memory_mb"],
+        [disk["size_gb"] for disk in instance["disks"]],
     ) == sizes
-    assert found["disk_gb"] == found["request"].get("disk_gb", 0) == sum(sizes[2])
-    assert found["selection"]["resources"] == {
+    assert instance["disk_gb"] == instance["request"].get("disk_gb", 0) == sum(sizes[2])
+    assert instance["selection"]["resources"] == {
         key: value
         for key, value in {
             "VCPU": sizes[0],
@@ -187,14 +187,14 @@ def test_what_is_wrong_is_said_with_file_and_line(more, says):
 
 
 def test_count_makes_instances_of_their_own():
-    found = resolved(flavor="small", count=2, server_group="g", labels={"a": "b"})
-    assert [(each["name"], each["request"]["name"]) for each in found] == [
+    instances = resolved(flavor="small", count=2, server_group="g", labels={"a": "b"})
+    assert [(each["name"], each["request"]["name"]) for each in instances] == [
         ("web-1", "web-1"),
         ("web-2", "web-2"),
     ]
-    assert len({each["uuid"] for each in found}) == 2
-    assert all("count" not in each and "count" not in each["request"] for each in found)
-    there = {
+    assert len({each["uuid"] for each in instances}) == 2
+    assert all("count" not in each and "count" not in each["request"] for each in instances)
+    recorded = {
         "uuid": uuid_of("x"),
         "name": "web-2",
         "host": "kvm1",
@@ -202,7 +202,7 @@ def test_count_makes_instances_of_their_own():
         "state": "running",
         "definition": "/web-2",
     }
-    again = resolved([there], flavor="small", count=2)
+    again = resolved([recorded], flavor="small", count=2)
     assert [(each["state"], each["host"]) for each in again] == [("new", None), ("running", "kvm1")]
     # One of them has a number too.
     assert [each["name"] for each in resolved(flavor="small", count=1)] == ["web-1"]
@@ -225,8 +225,8 @@ def test_the_claim_of_one_that_was_begun_is_what_was_asked():
         "traits": {"forbidden": ["CUSTOM_SLOW"]},
         "image": "debian-12",
     }
-    (found,) = resolved(**more)
-    selection = found["selection"]
+    (instance,) = resolved(**more)
+    selection = instance["selection"]
     assert selection["resources"] == {
         "VCPU": 2,
         "MEMORY_MB": 2048,
@@ -240,18 +240,18 @@ def test_the_claim_of_one_that_was_begun_is_what_was_asked():
         "image": {"hw_architecture": "x86_64"},
         "image_name": "debian-12",
     }
-    assert (found["flavor"], found["image"]) == ("small", "debian-12")
+    assert (instance["flavor"], instance["image"]) == ("small", "debian-12")
 
 
 def test_a_server_group_may_stand_in_place_or_in_a_hint():
     group = {"name": "g", "policy": "anti-affinity", "max_server_per_host": 2}
-    (found,) = resolved(flavor="small", server_group=group)
+    (instance,) = resolved(flavor="small", server_group=group)
     assert (
-        found["request"]["server_group"] == found["selection"]["server_group"] == group
-        and found["server_group"] == "g"
+        instance["request"]["server_group"] == instance["selection"]["server_group"] == group
+        and instance["server_group"] == "g"
     )
-    (found,) = resolved(flavor="small", hints={"group": "g"})
-    assert found["server_group"] == found["selection"]["server_group"] == "g"
+    (instance,) = resolved(flavor="small", hints={"group": "g"})
+    assert instance["server_group"] == instance["selection"]["server_group"] == "g"
 
 
 @pytest.mark.parametrize(
@@ -341,16 +341,16 @@ def test_the_first_disk_is_made_from_an_image_with_a_source(monkeypatch):
         },
     )
     disks = [{"size_gb": 5}, {"size_gb": 1}]
-    (found,) = resolved(memory_mb=64, image="debian-13", disks=disks)
-    assert found["disks"] == [
+    (instance,) = resolved(memory_mb=64, image="debian-13", disks=disks)
+    assert instance["disks"] == [
         {"size_gb": 5, "image": "debian-13", "image_format": "raw"},
         {"size_gb": 1},
     ]
-    assert found["images"] == [
+    assert instance["images"] == [
         {"name": "debian-13", "source": "/srv/debian-13.qcow2", "checksum": "sha256:1"}
     ]
-    (found,) = resolved(flavor="small", image="debian-13")
-    assert found["disks"][0]["image"] == "debian-13"
+    (instance,) = resolved(flavor="small", image="debian-13")
+    assert instance["disks"][0]["image"] == "debian-13"
     for name in ("debian-31", "debian-12"):
         with pytest.raises(
             DroverError,
@@ -358,13 +358,13 @@ def test_the_first_disk_is_made_from_an_image_with_a_source(monkeypatch):
         ):
             resolved(memory_mb=64, disks=[{"size_gb": 5, "image": name}])
     # An image of the disk; an image with properties only; no image.
-    (found,) = resolved(
+    (instance,) = resolved(
         memory_mb=64, image="debian-13", disks=[{"size_gb": 5, "image": "/i.qcow2"}]
     )
-    assert found["disks"] == [{"size_gb": 5, "image": "/i.qcow2"}]
+    assert instance["disks"] == [{"size_gb": 5, "image": "/i.qcow2"}]
     for more in ({"image": "debian-12"}, {}):
-        (found,) = resolved(memory_mb=64, disks=disks, **more)
-        assert found["disks"] == disks
+        (instance,) = resolved(memory_mb=64, disks=disks, **more)
+        assert instance["disks"] == disks
 
 
 def test_hardware_that_flavor_and_image_contradict_is_refused_before_a_host_is_chosen():
@@ -415,20 +415,20 @@ def test_a_host_without_a_tpm_or_secure_boot_is_filtered():
     ]
     columns = fleet(host("old"), host("new", traits=traits))
     for more in ({"tpm": {"version": "2.0", "model": "tpm-crb"}}, {"firmware": "uefi-secure-boot"}):
-        (found,) = resolved(memory_mb=64, **more)
+        (instance,) = resolved(memory_mb=64, **more)
         (answer,) = drivers.schedule(
             HostStates(columns),
-            [RequestSpec.from_request(found["request"])],
+            [RequestSpec.from_request(instance["request"])],
             Policy.from_mapping({}),
         )
         assert [each["host"] for each in (answer, *answer["alternates"])] == ["new"]
 
 
 def test_extra_specs_of_a_definition_reach_its_domain():
-    (found,) = resolved(
+    (instance,) = resolved(
         memory_mb=64, flavor="small", disks=[], extra_specs={"hw:tpm_version": "2.0"}
     )
-    assert found["guest"]["extra_specs"] == {
+    assert instance["guest"]["extra_specs"] == {
         "trait:CUSTOM_SSD": "required",
         "hw:tpm_version": "2.0",
     }
@@ -442,12 +442,12 @@ def pooled(**more):
 
 
 def test_a_disk_in_a_pool_is_asked_of_its_pool():
-    (found,) = resolved(
+    (instance,) = resolved(
         memory_mb=64,
         disks=[{"size_gb": 5}, pooled(), pooled(size_gb=7), pooled(pool="big-1", size_gb=1)],
     )
-    assert found["disk_gb"] == 5
-    assert found["selection"]["resources"] == {
+    assert instance["disk_gb"] == 5
+    assert instance["selection"]["resources"] == {
         "VCPU": 1,
         "MEMORY_MB": 64,
         "DISK_GB": 5,
@@ -457,15 +457,15 @@ def test_a_disk_in_a_pool_is_asked_of_its_pool():
 
 
 def test_traits_are_those_of_the_pool():
-    (found,) = resolved(
+    (instance,) = resolved(
         memory_mb=64, disks=[pooled(traits=["STORAGE_DISK_SSD"]), pooled(traits=["CUSTOM_NEAR"])]
     )
-    assert found["request"]["extra_specs"] == {
+    assert instance["request"]["extra_specs"] == {
         "resources_CUSTOM_DISK_GB_FAST:CUSTOM_DISK_GB_FAST": "40",
         "trait_CUSTOM_DISK_GB_FAST:CUSTOM_NEAR": "required",
         "trait_CUSTOM_DISK_GB_FAST:STORAGE_DISK_SSD": "required",
     }
-    assert found["disk_gb"] == 0
+    assert instance["disk_gb"] == 0
 
 
 def test_the_disk_of_a_flavor_may_be_in_a_pool():

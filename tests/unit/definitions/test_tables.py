@@ -68,19 +68,19 @@ def file_with(path, key, value):
     """Return the data of a file with one key in a table, and with the keys that the tables around
     it need."""
     needed = {name: field.example for name, field in TABLES[path].items() if field.required}
-    found = {**needed, **BESIDE.get(path, {}), **BESIDE_KEY.get((*path, key), {}), key: value}
-    found = {name: each for name, each in found.items() if each is not None}
+    entry = {**needed, **BESIDE.get(path, {}), **BESIDE_KEY.get((*path, key), {}), key: value}
+    entry = {name: each for name, each in entry.items() if each is not None}
     if len(path) == 1:
-        return {path[0]: [found]}
+        return {path[0]: [entry]}
     if (
         path == ("instances", "disks")
-        and isinstance(found.get("source"), dict)
-        and "path" not in found["source"]
+        and isinstance(entry.get("source"), dict)
+        and "path" not in entry["source"]
     ):
         # On the network it has a size only with a pool.
-        found.pop("size_gb", None)
+        entry.pop("size_gb", None)
     outer = TABLES[path[:-1]][path[-1]]
-    return file_with(path[:-1], path[-1], [found] if fields.LIST in outer.kinds else found)
+    return file_with(path[:-1], path[-1], [entry] if fields.LIST in outer.kinds else entry)
 
 
 def read(data, tmp_path):
@@ -114,14 +114,14 @@ def problem(schema, value, where="file"):
         found = [problem(each, value, where) for each in schema["anyOf"]]
         return None if None in found else found[0]
     kinds = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool}
-    wanted = (
+    types = (
         [schema["type"]] if isinstance(schema.get("type"), str) else schema.get("type", list(kinds))
     )
     if not any(
         isinstance(value, kinds[kind]) and (kind == "boolean" or not isinstance(value, bool))
-        for kind in wanted
+        for kind in types
     ):
-        return f"{where}: {value!r} is no {wanted}"
+        return f"{where}: {value!r} is no {types}"
     if "enum" in schema and value not in schema["enum"]:
         return f"{where}: {value!r} is none of {schema['enum']}"
     if isinstance(value, str) and "pattern" in schema and not re.search(schema["pattern"], value):

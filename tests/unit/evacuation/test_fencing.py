@@ -93,22 +93,22 @@ def test_network_storage_power(network, storage, power):
 
 @pytest.mark.parametrize("network, storage, power", EVERY)
 def test_a_persons_word_is_taken_unless_something_speaks_against_it(network, storage, power):
-    known = evidence(**NETWORK[network], storage=storage, power=power, said=True)
-    decision = decide(known)
+    facts = evidence(**NETWORK[network], storage=storage, power=power, said=True)
+    decision = decide(facts)
     if network in ("ssh", "ssh, restarted in vain", "peers"):
         assert (decision.act, decision.rule) == (NOTHING, "contradiction")
     elif power == "on":
         # A person may have switched off another machine, or the driver is broken and the operator
         # says so too.
         assert (decision.act, decision.rule) == (NOTHING, "driver_says_on")
-        lifted = decide(known, lifted=["driver_says_on"])
+        lifted = decide(facts, lifted=["driver_says_on"])
         assert (lifted.act, lifted.rule) == (
             (WAIT, "storage_active") if storage == "active" else (RESTART, None)
         )
-        assert decide(known, lifted=["driver_says_on", "storage_active"]).act == RESTART
+        assert decide(facts, lifted=["driver_says_on", "storage_active"]).act == RESTART
     elif storage == "active":
         assert (decision.act, decision.rule) == (WAIT, "storage_active")
-        assert decide(known, lifted=["storage_active"]).act == RESTART
+        assert decide(facts, lifted=["storage_active"]).act == RESTART
     else:
         assert (decision.act, decision.rule) == (RESTART, None)
 
@@ -173,7 +173,7 @@ def test_a_fleet_that_loses_its_network_and_gets_it_back():
     another host is fenced at 210."""
     acts = []
     for now in range(0, 420, 10):
-        known = {
+        facts = {
             **CALM,
             "started": 1000,
             "unseen": now,
@@ -181,7 +181,7 @@ def test_a_fleet_that_loses_its_network_and_gets_it_back():
             "down": 2 if 100 <= now < 200 else 1,
             "fenced": now - 210 if now >= 210 else None,
         }
-        rule = decide(evidence(**known)).rule
+        rule = decide(evidence(**facts)).rule
         if not acts or acts[-1][1] != rule:
             acts.append((now, rule))
     assert acts == [
@@ -234,11 +234,11 @@ def test_safety_13_disks_in_use_hold_back_a_restart_too(known):
     "power, said", list(itertools.product(("on", "off", "unknown", "none"), (False, True)))
 )
 def test_safety_14_what_nobody_understands_is_no_silence(power, said):
-    known = evidence(**{**CALM, "power": power, "said": said, "unclear": "Something odd happened."})
-    decision = decide(known, lifted=["driver_says_on"])
+    facts = evidence(**{**CALM, "power": power, "said": said, "unclear": "Something odd happened."})
+    decision = decide(facts, lifted=["driver_says_on"])
     assert (decision.act, decision.rule) == (NOTHING, "unclear_answer")
     assert "which says: Something odd happened. Correct" in decision.sentence
-    assert decide(known, lifted=["driver_says_on", "unclear_answer"]).act in (
+    assert decide(facts, lifted=["driver_says_on", "unclear_answer"]).act in (
         RESTART,
         HARD_FENCE,
         WORD,

@@ -188,7 +188,7 @@ def test_every_answer_is_one_of_four():
 
 @pytest.mark.parametrize("tcp", [True, False, None])
 def test_b2_the_answer_of_another_machine_says_nothing_of_the_host(tcp):
-    said = host_answer.read(
+    reply = host_answer.read(
         {"failed": True, "not_this_host": True, "msg": "this is not kvm1", "invocation": {}}
     )
-    assert host_answer.judge(said, tcp) == host_answer.UNCLEAR and said.settled
+    assert host_answer.judge(reply, tcp) == host_answer.UNCLEAR and reply.settled

@@ -133,30 +133,30 @@ def test_hosts_in_maintenance_do_not_count_for_that(hosts):
 
 
 def test_a_host_that_comes_and_goes_is_one_event(hosts):
-    found = []
+    events = []
     for at in range(1000, 2000, 30):
         fall(hosts, "kvm1", at)
-        found += run(hosts, at, at + 10)
-        found += hosts.connected(Connected("kvm1", at + 10, []))
-        found += run(hosts, at + 10, at + 30)
+        events += run(hosts, at, at + 10)
+        events += hosts.connected(Connected("kvm1", at + 10, []))
+        events += run(hosts, at + 10, at + 30)
     assert (
-        types(found) == ["host_flapping"]
-        and "3 times in 5 min" in found[0]["sentence"]
-        and found[0]["times"] == 3
+        types(events) == ["host_flapping"]
+        and "3 times in 5 min" in events[0]["sentence"]
+        and events[0]["times"] == 3
     )
     assert types(run(hosts, 2000, 2400)) == ["host_back"] and hosts.quiet
 
 
 def test_a_host_that_comes_and_goes_and_then_dies_is_said(hosts):
-    found = []
+    events = []
     for at in (1000, 1060, 1120):
         fall(hosts, "kvm1", at)
-        found += [
+        events += [
             *run(hosts, at, at + 30),
             *(hosts.connected(Connected("kvm1", at + 30, [])) if at < 1120 else ()),
         ]
-    found += run(hosts, 1150, 1600)
-    assert types(found) == [
+    events += run(hosts, 1150, 1600)
+    assert types(events) == [
         "host_silent",
         "host_back",
         "host_silent",
@@ -187,7 +187,7 @@ def test_whatever_happens_no_event_is_said_twice_in_a_row_and_nobody_is_silent_w
     hosts.watch(HOSTS)
     at, away, last = 1000.0, {}, {}
     for name, what in steps:
-        found = []
+        events = []
         if what == "lost":
             hosts.lost(Lost(name, at, ""))
             away.setdefault(name, None)
@@ -196,12 +196,12 @@ def test_whatever_happens_no_event_is_said_twice_in_a_row_and_nobody_is_silent_w
             if name in away:
                 away[name] = what
         elif what == "up":
-            found += hosts.connected(Connected(name, at, []))
+            events += hosts.connected(Connected(name, at, []))
             away.pop(name, None)
         at += 25 if what == "wait" else 1
-        found += hosts.tick(at, View())
+        events += hosts.tick(at, View())
         dead = [each for each, means in away.items() if means != "login"]
-        for made in found:
+        for made in events:
             if made["host"]:
                 assert last.get(made["host"]) != made["type"], made
                 last[made["host"]] = made["type"]

@@ -34,15 +34,15 @@ NOTHING = View()
 
 @pytest.fixture
 def instances():
-    found = InstanceEvents()
+    instance_events = InstanceEvents()
     assert (
-        found.connected(
+        instance_events.connected(
             Connected("kvm1", 900, [Domain(WEB, "web", "running"), Domain(DB, "db", "shutoff")])
         )
         == []
     )
-    assert found.connected(Connected("kvm2", 900, [])) == []
-    return found
+    assert instance_events.connected(Connected("kvm2", 900, [])) == []
+    return instance_events
 
 
 def after(instances, *changes, view=NOTHING, at=1010.0):
@@ -210,14 +210,14 @@ def test_however_late_and_often_a_move_is_seen_no_move_is_said_twice(order, repe
     instances = InstanceEvents()
     for host, domains in (("kvm1", [Domain(WEB, "web", "running")]), ("kvm2", [])):
         instances.connected(Connected(host, 900, domains))
-    found = [
+    events = [
         made
         for _number, change in [*order, *(order[number] for number in repeated)]
         for made in instances.changed(change)
     ]
     # At the end the source reads libvirt again.
     for host, domains in (("kvm1", []), ("kvm2", [Domain(WEB, "web", "running")])):
-        found += instances.connected(Connected(host, 1000, domains))
-    found += instances.tick(1010, View())
-    found += instances.tick(2000, View())
-    assert [made["type"] for made in found] == ["migrated_outside"]
+        events += instances.connected(Connected(host, 1000, domains))
+    events += instances.tick(1010, View())
+    events += instances.tick(2000, View())
+    assert [made["type"] for made in events] == ["migrated_outside"]

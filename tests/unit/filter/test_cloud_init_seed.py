@@ -27,7 +27,7 @@ def read_back(encoded):
     image = pycdlib.PyCdlib()
     image.open_fp(io.BytesIO(base64.b64decode(encoded, validate=True)))
     label = image.pvd.volume_identifier.decode("ascii").strip()
-    found = []
+    file_sets = []
     for kind in ("joliet_path", "rr_path"):
         files = {}
         for child in image.list_children(**{kind: "/"}):
@@ -40,10 +40,10 @@ def read_back(encoded):
             content = io.BytesIO()
             image.get_file_from_iso_fp(content, **{kind: f"/{name}"})
             files[name] = content.getvalue().decode("utf-8")
-        found.append(files)
+        file_sets.append(files)
     image.close()
-    assert found[0] == found[1]
-    return label, found[0]
+    assert file_sets[0] == file_sets[1]
+    return label, file_sets[0]
 
 
 def test_everything_comes_back():

@@ -82,11 +82,11 @@ def test_a_pool_without_a_folder_is_refused(pools, sentence):
 
 def test_a_disk_in_a_pool_of_volumes_is_a_volume_with_the_uuid_in_its_name():
     pools = {"ceph": {"type": "rbd", "path": None}}
-    (found,) = disk_layout(
+    (disk,) = disk_layout(
         [{"size_gb": 2, "pool": "ceph"}], "/images/web-1234", None, pools, "1234-5678"
     )
     place = {"pool": "ceph", "volume": "1234-5678-vda"}
-    assert found == {
+    assert disk == {
         "target": "vda",
         "path": None,
         **place,
@@ -94,13 +94,13 @@ def test_a_disk_in_a_pool_of_volumes_is_a_volume_with_the_uuid_in_its_name():
         "source": None,
         "make": {**place, "size_gb": 2, "format": "raw"},
     }
-    (found,) = disk_layout(
+    (disk,) = disk_layout(
         [{"size_gb": 2, "pool": "ceph", "image": "/i.qcow2"}], "/images/web", None, pools, "1234"
     )
     assert (
-        found["make"]["backing_file"],
-        found["make"]["backing_format"],
-        found["make"]["format"],
+        disk["make"]["backing_file"],
+        disk["make"]["backing_format"],
+        disk["make"]["format"],
     ) == ("/i.qcow2", "qcow2", "raw")
     with pytest.raises(AnsibleFilterError, match="needs the uuid"):
         disk_layout([{"size_gb": 2, "pool": "ceph"}], "/images/web", None, pools)

@@ -115,15 +115,15 @@ def test_nonsense_is_said(given, of_host, words):
 def test_the_role_makes_its_xml_of_it(tmp_path):
     """Render the template of the role, with variables of two hosts."""
     template = str(examples.ROOT / "roles" / "place" / "templates" / "domain.xml.j2")
-    known = {
+    by_host = {
         "kvm1": {"drover_cpu": {"model": "qemu64"}},
         "kvm2": {"drover_domain_type": "qemu"},
         "kvm3": {},
     }
-    hosts = {name: {"ansible_connection": "local", **values} for name, values in known.items()}
+    hosts = {name: {"ansible_connection": "local", **values} for name, values in by_host.items()}
     (tmp_path / "inventory.yml").write_text(json.dumps({"all": {"hosts": hosts}}))
     tasks = []
-    for name in known:
+    for name in by_host:
         place_claim = {
             **claim(),
             "host": name,
@@ -147,7 +147,7 @@ def test_the_role_makes_its_xml_of_it(tmp_path):
     examples.write_play(tmp_path, [{"hosts": "localhost", "gather_facts": False, "tasks": tasks}])
     done = examples.command(tmp_path, "ansible-playbook", "-i", "inventory.yml", "example.yml")
     assert done.returncode == 0, done.stdout
-    made = {name: ET.parse(tmp_path / name).getroot() for name in known}
+    made = {name: ET.parse(tmp_path / name).getroot() for name in by_host}
     assert {name: (root.get("type"), None if root.find("cpu") is None else root.find("cpu").get("mode")) for name, root in made.items()} == {
         "kvm1": ("kvm", "custom"), "kvm2": ("qemu", None), "kvm3": ("kvm", "host-model")}  # fmt: skip
     assert made["kvm1"].findtext("cpu/model").strip() == "qemu64"

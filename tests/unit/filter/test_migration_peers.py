@@ -37,11 +37,11 @@ def test_the_uri_is_that_of_discovery():
         "kvm3": {"drover_uris": ["test:///default"]},
         "a host": {},
     }
-    found = migration_peers(
+    peers = migration_peers(
         list(hostvars),
         {host: {"hypervisor_account": account(), **each} for host, each in hostvars.items()},
     )
-    assert [each["uri"] for each in found] == [
+    assert [each["uri"] for each in peers] == [
         "qemu+ssh://root@kvm1/system",
         "qemu+tls://kvm2/system",
         None,

@@ -126,8 +126,8 @@ def test_hosts_with_their_groups_and_figures(url, tmp_path):
     with Store.open(url).write() as connection:
         aggregates.ensure(connection, "ssd", hosts=["kvm1"])
         host_state.change(connection, "kvm2", "maintenance", "new fan", None)
-    found = listed(tmp_path, url)
-    assert members(found) == {
+    listing = listed(tmp_path, url)
+    assert members(listing) == {
         "hypervisors": ["kvm1", "kvm2"],
         "state_up": ["kvm1", "kvm2"],
         "state_enabled": ["kvm1"],
@@ -143,17 +143,17 @@ def test_hosts_with_their_groups_and_figures(url, tmp_path):
         "hypervisor_version_7002000": ["kvm1"],
         "trait_CUSTOM_SSD": ["kvm1"],
     }
-    host = found["_meta"]["hostvars"]["kvm1"]["drover_compute"]
+    host = listing["_meta"]["hostvars"]["kvm1"]["drover_compute"]
     assert (host["memory_mb"], host["memory_mb_used"], host["memory_mb_free"]) == (4096, 1088, 3008)
     with Store.open(url).read() as connection:
-        (there,) = [
+        (host_row,) = [
             each
             for each in hosts.listing(connection, clock.now(connection))
             if each["host"] == "kvm1"
         ]
     figures = {
         name: value
-        for name, value in there.items()
+        for name, value in host_row.items()
         if name.startswith(("vcpus", "memory_mb", "disk_gb"))
     }
     assert len(figures) == 15 and figures.items() <= host.items(), "the names of host_info"
@@ -164,16 +164,16 @@ def test_hosts_with_their_groups_and_figures(url, tmp_path):
         ["az1"],
         ["CUSTOM_SSD"],
     )
-    assert found["_meta"]["hostvars"]["kvm2"]["drover_compute"]["disabled_reason"] == "new fan"
+    assert listing["_meta"]["hostvars"]["kvm2"]["drover_compute"]["disabled_reason"] == "new fan"
 
 
 def test_instances_as_hosts(url, tmp_path):
-    found = listed(tmp_path, url, instances=True)
+    listing = listed(tmp_path, url, instances=True)
     twins = sorted(f"twin-{fleets.uuid_of(name)}" for name in ("twin", "other"))
-    assert sorted(found["instances"]["hosts"]) == [*twins, "web"]
-    web = found["_meta"]["hostvars"]["web"]
+    assert sorted(listing["instances"]["hosts"]) == [*twins, "web"]
+    web = listing["_meta"]["hostvars"]["web"]
     assert (web["ansible_host"], web["drover_compute"]["host"]) == ("192.0.2.7", "kvm1")
-    assert "ansible_host" not in found["_meta"]["hostvars"][twins[0]]
+    assert "ansible_host" not in listing["_meta"]["hostvars"][twins[0]]
 
 
 def test_labels_are_variables_and_groups(prepared_url, tmp_path):
@@ -184,21 +184,21 @@ def test_labels_are_variables_and_groups(prepared_url, tmp_path):
         fleets.host("kvm2"),
         now=time.time(),
     )
-    found = listed(
+    listing = listed(
         tmp_path,
         prepared_url,
         instances=True,
         keyed_groups=[{"key": "drover_compute.labels", "prefix": "fleet"}],
         strict=True,
     )
-    variables = found["_meta"]["hostvars"]
+    variables = listing["_meta"]["hostvars"]
     assert variables["kvm1"]["drover_compute"]["labels"] == {"rack": "7", "a.b/c": "x"}
     assert variables["kvm2"]["drover_compute"]["labels"] == {}
     assert variables["web"]["drover_compute"]["labels"] == {
         "project": "shop",
         "app.kubernetes.io/name": "x",
     }
-    groups = members(found)
+    groups = members(listing)
     assert groups["label_rack_7"] == groups["label_a_b_c_x"] == groups["fleet_rack_7"] == ["kvm1"]
     assert groups["fleet_project_shop"] == groups["fleet_app_kubernetes_io_name_x"] == ["web"]
 
@@ -212,16 +212,16 @@ def test_safety_08_a_label_of_an_instance_makes_it_no_hypervisor(prepared_url, t
         fleets.host("kvm2", guest),
         now=time.time(),
     )
-    code, said = inventory(
+    code, output = inventory(
         tmp_path,
         prepared_url,
         instances=True,
         keyed_groups=[{"key": "drover_compute.labels", "prefix": "label"}],
     )
     assert code == 0 and "keyed_groups would put instances into label_rack_7" in " ".join(
-        said.split()
+        output.split()
     )
-    groups = members(unwrapped("{" + said.partition("{")[2]))
+    groups = members(unwrapped("{" + output.partition("{")[2]))
     assert groups["label_rack_7"] == ["kvm1"] and groups["instances"] == ["web"]
 
 
@@ -289,10 +289,10 @@ def test_safety_08_an_instance_is_never_taken_for_a_host_a_group_or_this_machine
         return done.stdout.partition("{\n")[0], unwrapped("{" + done.stdout.partition("{")[2])
 
     dummy, without = read(False)
-    said, found = read(True)
+    output, listing = read(True)
     expected = {form(name) for name in TAKEN} | {"plain"}
-    assert set(found["instances"]["hosts"]) == expected
-    variables = found["_meta"]["hostvars"]
+    assert set(listing["instances"]["hosts"]) == expected
+    variables = listing["_meta"]["hostvars"]
     for name in expected:
         assert (
             variables[name]["ansible_host"] in ("198.51.100.7", "198.51.100.8")
@@ -302,13 +302,13 @@ def test_safety_08_an_instance_is_never_taken_for_a_host_a_group_or_this_machine
         "_meta"
     ]["hostvars"]
     groups = {
-        name: group for name, group in found.items() if name not in ("_meta", "instances", "all")
+        name: group for name, group in listing.items() if name not in ("_meta", "instances", "all")
     }
     assert groups == {
         name: group for name, group in without.items() if name not in ("_meta", "all")
     }
     assert "localhost" not in variables
-    text = " ".join(said.split())
+    text = " ".join(output.split())
     assert (
         "Instances with other names" in text
         and f"kvm2 is {form('kvm2')}" in text
@@ -357,8 +357,8 @@ def test_safety_08_no_group_of_others_by_what_an_instance_is_called(prepared_url
         url=prepared_url,
     )
     assert done.returncode == 0, done.stdout
-    found = unwrapped("{" + done.stdout.partition("{")[2])
-    groups = members(found)
+    listing = unwrapped("{" + done.stdout.partition("{")[2])
+    groups = members(listing)
     assert (groups["hypervisors"], groups["databases"], groups["zone_az1"]) == (
         ["kvm1", "kvm2"],
         ["db1"],
@@ -367,7 +367,9 @@ def test_safety_08_no_group_of_others_by_what_an_instance_is_called(prepared_url
     # An instance may have its own group, also below a group that is in a file.
     assert groups["trusted"] == ["d"] and sorted(groups["instances"]) == sorted(names)
     assert (
-        groups["shop"] == ["d"] and "shop" in found["databases"]["children"] and "kvm2" not in found
+        groups["shop"] == ["d"]
+        and "shop" in listing["databases"]["children"]
+        and "kvm2" not in listing
     )
     assert (
         "keyed_groups would put instances into databases, hypervisors, kvm2, trusted, zone_az1"
@@ -410,28 +412,28 @@ def test_safety_08_each_instance_has_a_name_that_nothing_else_has(pairs, taken, 
         name, uuid = data.draw(strategies.sampled_from(pairs))
         for end in (8, 13, 36):
             instances.append({"name": f"{name}-{uuid[:end]}", "uuid": data.draw(UUIDS)})
-    found = instance_names.choose(instances, taken)
-    assert sorted(each["uuid"] for each in found.names.values()) == sorted(
+    choice = instance_names.choose(instances, taken)
+    assert sorted(each["uuid"] for each in choice.names.values()) == sorted(
         each["uuid"] for each in instances
     )
-    assert not set(found.names) & taken and not any(name.startswith("-") for name in found.names)
-    for name, each in found.names.items():
-        alone = [other["name"] for other in instances].count(each["name"]) == 1
+    assert not set(choice.names) & taken and not any(name.startswith("-") for name in choice.names)
+    for name, instance in choice.names.items():
+        alone = [other["name"] for other in instances].count(instance["name"]) == 1
         if (
             alone
-            and each["name"]
-            and each["name"] not in taken
-            and not each["name"].startswith("-")
+            and instance["name"]
+            and instance["name"] not in taken
+            and not instance["name"].startswith("-")
         ):
-            assert name == each["name"]
+            assert name == instance["name"]
         else:
-            assert each["uuid"][:8] in name
+            assert instance["uuid"][:8] in name
     turned = instance_names.choose(list(reversed(instances)), taken)
-    assert turned == found
+    assert turned == choice
 
 
 def test_what_the_constructed_plugins_have(url, tmp_path):
-    found = listed(
+    listing = listed(
         tmp_path,
         url,
         compose={"free_vcpus": "drover_compute.vcpus_free"},
@@ -440,8 +442,8 @@ def test_what_the_constructed_plugins_have(url, tmp_path):
         strict=True,
     )
     # A text before ansible-core 2.19.
-    assert str(found["_meta"]["hostvars"]["kvm1"]["free_vcpus"]) == "2"
-    groups = members(found)
+    assert str(listing["_meta"]["hostvars"]["kvm1"]["free_vcpus"]) == "2"
+    groups = members(listing)
     assert (groups["roomy"], groups["az_az1"], groups["az_az2"]) == (["kvm2"], ["kvm1"], ["kvm2"])
 
 

@@ -24,24 +24,24 @@ from ansible_collections.drover.compute.tests.unit.lookup.conftest import domain
 def capacity(*terms, **options):
     """Return one answer, which is plain data, and check that the store is unchanged."""
     before = contents(options["store_url"])
-    (found,) = ask("capacity", *terms, **options)
-    assert json.loads(json.dumps(found)) == found
+    (answer,) = ask("capacity", *terms, **options)
+    assert json.loads(json.dumps(answer)) == answer
     assert contents(options["store_url"]) == before
-    return found
+    return answer
 
 
 def test_capacity_of_a_request_and_of_a_flavor(fleet_url):
-    found = capacity({"vcpus": 1, "memory_mb": 100}, store_url=fleet_url)
+    answer = capacity({"vcpus": 1, "memory_mb": 100}, store_url=fleet_url)
     # Free memory 576, 512, 256.
-    assert [(each["host"], each["count"], each["short"]) for each in found["hosts"]] == [
+    assert [(each["host"], each["count"], each["short"]) for each in answer["hosts"]] == [
         ("kvm1", 5, "MEMORY_MB"),
         ("kvm2", 5, "MEMORY_MB"),
         ("kvm3", 2, "MEMORY_MB"),
     ]
-    assert found["total"] == 12 and found["short"] == "MEMORY_MB"
+    assert answer["total"] == 12 and answer["short"] == "MEMORY_MB"
     # kvm1 has one instance of 256, and kvm3 has exactly this room; and three of 64, which leave 320
     # on kvm2.
-    assert found["with_loss"] == {"total": 3, "host": "kvm1", "survives": True}
+    assert answer["with_loss"] == {"total": 3, "host": "kvm1", "survives": True}
     with Store.open(fleet_url).write() as connection:
         flavors.ensure(connection, "small", {"vcpus": 1, "memory_mb": 100}, time.time())
     one, other = ask(

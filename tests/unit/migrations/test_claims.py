@@ -167,14 +167,14 @@ def test_an_evacuated_instance_that_moves_on_keeps_the_room_at_the_dead_host(
         assert fleets.holdings(fleet_url) == {**instance, move["uuid"]: {"kvm2": HELD}}
     if end == "finished":
         finish(fleet_url, move)
-        left = {"kvm1", "kvm3"} | ({"kvm2"} if move_type == "evacuation" else set())
+        hosts = {"kvm1", "kvm3"} | ({"kvm2"} if move_type == "evacuation" else set())
     else:
         undo(fleet_url, move)
-        left = {"kvm1", "kvm2"}
-    assert fleets.holdings(fleet_url) == {uuid_of("web"): dict.fromkeys(left, HELD)}
+        hosts = {"kvm1", "kvm2"}
+    assert fleets.holdings(fleet_url) == {uuid_of("web"): dict.fromkeys(hosts, HELD)}
     with Store.open(fleet_url).write() as connection:
         migration_claims.clear_source(connection, evacuation["uuid"], PROOF, fleets.NOW)
-    assert fleets.holdings(fleet_url) == {uuid_of("web"): dict.fromkeys(left - {"kvm1"}, HELD)}
+    assert fleets.holdings(fleet_url) == {uuid_of("web"): dict.fromkeys(hosts - {"kvm1"}, HELD)}
 
 
 def test_begin_is_idempotent(fleet_url):

@@ -152,11 +152,11 @@ def test_no_cap_below_one():
 
 
 def test_two_runs_at_the_same_moment_do_not_both_find_room_for_one_more(fleet_url):
-    wanted = [move("web1"), move("web2"), move("web3"), move("other", source="kvm4")]
+    moves = [move("web1"), move("web2"), move("web3"), move("other", source="kvm4")]
     answers = fleets.race(
         *[
             functools.partial(begin, fleet_url, MigrationLimits(per_destination=2), each)
-            for each in wanted
+            for each in moves
         ]
     )
     refused = [answer for answer in answers if isinstance(answer, str)]

@@ -100,17 +100,17 @@ def test_texts_that_are_no_values(metadata):
 
 
 def test_a_definition_brings_the_texts_for_the_metadata():
-    wanted = check.instances([{"name": "vm1", "memory_mb": 64, "policy": GOOD[2]}], str)
-    (resolved,) = identity.resolve(wanted, [])
+    definitions = check.instances([{"name": "vm1", "memory_mb": 64, "policy": GOOD[2]}], str)
+    (resolved,) = identity.resolve(definitions, [])
     assert resolved["metadata"] == {
         "move": "cold",
         "priority": "-3",
         "migration": '{"copy_storage": "never"}',
     }
     groups = check.server_groups([{"name": "g", "policy": "anti-affinity", "max_moving": 1}], str)
-    wanted = check.instances([{"name": "vm2", "memory_mb": 64, "server_group": "g"}], str)
+    definitions = check.instances([{"name": "vm2", "memory_mb": 64, "server_group": "g"}], str)
     # The scheduler does not get the budget: it is for moves.
-    assert identity.resolve(wanted, [], groups)[0]["request"]["server_group"] == {
+    assert identity.resolve(definitions, [], groups)[0]["request"]["server_group"] == {
         "name": "g",
         "policy": "anti-affinity",
     }

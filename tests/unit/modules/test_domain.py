@@ -120,13 +120,13 @@ def test_a_guest_that_ignores_the_power_button(run_module, fake_host, vm_xml, mo
 def test_check_mode_tells_the_truth_and_does_nothing(run_module, fake_host, vm_xml, image):
     uri, connection = fake_host()
     arguments = {"uri": uri, "xml": vm_xml, "disks": [image[1]]}
-    told = run_module("domain", check_mode=True, diff_mode=True, **arguments)
+    dry_run = run_module("domain", check_mode=True, diff_mode=True, **arguments)
     assert (names(connection), os.path.exists(image[0])) == ([], False)
     done = run_module("domain", diff_mode=True, **arguments)
     for key in ("changed", "created_disks"):
-        assert told[key] == done[key]
+        assert dry_run[key] == done[key]
     for key in ("uuid", "name", "state", "vcpus", "memory_mb"):
-        assert told["domain"][key] == done["domain"][key]
+        assert dry_run["domain"][key] == done["domain"][key]
     assert done["diff"]["before"] == "state: absent\n"
     assert done["diff"]["after"].startswith(f"state: running\nfile: {image[0]}\n<domain")
     assert run_module("domain", check_mode=True, **arguments)["changed"] is False
@@ -300,11 +300,11 @@ def test_absent_and_its_disks(run_module, fake_host, domain_xml, tmp_path):
         + disk(library, "hdd", "cdrom", "<readonly/>"),
     )
     uri, connection = fake_host(vm, domain_xml("other", 8, devices=disk(shared, "vda")))
-    told = run_module(
+    dry_run = run_module(
         "domain", check_mode=True, uri=uri, name="vm", state="absent", remove_disks=True
     )
     done = run_module("domain", uri=uri, name="vm", state="absent", remove_disks=True)
-    assert told["removed_disks"] == done["removed_disks"] == [own, seed]
+    assert dry_run["removed_disks"] == done["removed_disks"] == [own, seed]
     assert names(connection) == ["other"]
     assert os.path.exists(shared) and os.path.exists(library)
     again = run_module("domain", uri=uri, name="vm", state="absent", remove_disks=True)

@@ -60,26 +60,26 @@ class Job:
 
 @pytest.fixture
 def job(monkeypatch):
-    found = Job()
+    backup_job = Job()
 
     def begin(*arguments):
-        return found.begin(*arguments)
+        return backup_job.begin(*arguments)
 
     def abort(instance):
-        return found.abort(instance)
+        return backup_job.abort(instance)
 
     monkeypatch.setattr(libvirt.virDomain, "backupBegin", begin)
     monkeypatch.setattr(libvirt.virDomain, "abortJob", abort)
-    monkeypatch.setattr(libvirt.virDomain, "jobInfo", lambda instance: [found.state])
+    monkeypatch.setattr(libvirt.virDomain, "jobInfo", lambda instance: [backup_job.state])
     monkeypatch.setattr(
         libvirt.virDomain,
         "jobStats",
-        lambda instance, flags=0: {"operation": BACKUP, "type": found.end},
+        lambda instance, flags=0: {"operation": BACKUP, "type": backup_job.end},
     )
     monkeypatch.setattr(backup, "POLL", 0.01)
     monkeypatch.setattr(backup, "CANCELLED", 0.1)
     monkeypatch.setattr(backup.layers, "job_of", lambda instance, target: None)
-    return found
+    return backup_job
 
 
 @pytest.fixture
@@ -227,10 +227,10 @@ def test_f1_an_encrypted_disk_has_no_copy_that_is_not(copied, tmp_path, place):
         )
     result, begun = copied(text)
     assert result["copies"] == [] and begun == []
-    (left,) = result["left_out"]
+    (omission,) = result["left_out"]
     assert (
-        "its disk vda is encrypted, and a copy of it by libvirt would not be" in left["reason"]
-        and left["reason"] in result["lines"][0]
+        "its disk vda is encrypted, and a copy of it by libvirt would not be" in omission["reason"]
+        and omission["reason"] in result["lines"][0]
     )
 
 

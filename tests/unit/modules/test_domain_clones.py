@@ -169,13 +169,13 @@ def killed(monkeypatch, host, where):
 
 def test_a_kill_while_it_is_filled(host, records, monkeypatch):
     killed(monkeypatch, host, "before_fill")
-    (left,) = host.for_clones()
-    assert host.ceph.images[left].snapshots == {} and notes(records) == [f"{left}.image"]
+    (leftover,) = host.for_clones()
+    assert host.ceph.images[leftover].snapshots == {} and notes(records) == [f"{leftover}.image"]
     result = host.build(1)
     assert result["rc"] == 0, result
     (image,) = host.for_clones()
     assert (
-        image != left
+        image != leftover
         and host.ceph.images[volume(1)].parent == (image, "drover-whole")
         and notes(records) == []
     )
@@ -184,16 +184,16 @@ def test_a_kill_while_it_is_filled(host, records, monkeypatch):
 def test_one_that_is_still_filled_is_not_removed(host, records, monkeypatch):
     """qemu-img has the lock when the module is gone."""
     killed(monkeypatch, host, "before_fill")
-    (left,) = host.for_clones()
-    lock = Records().lock(f"image-{left[-8:]}")
+    (leftover,) = host.for_clones()
+    lock = Records().lock(f"image-{leftover[-8:]}")
     try:
         assert host.build(1)["rc"] == 0
     finally:
         os.close(lock)
     assert (
-        left in host.for_clones()
-        and host.ceph.images[volume(1)].parent[0] != left
-        and notes(records) == [f"{left}.image"]
+        leftover in host.for_clones()
+        and host.ceph.images[volume(1)].parent[0] != leftover
+        and notes(records) == [f"{leftover}.image"]
     )
 
 
@@ -270,16 +270,16 @@ def test_a_kill_after_the_clone_was_made(host, records, noted, size):
     guest, and nothing is written to it."""
     host.build(2)
     (image,) = host.for_clones()
-    host.ceph.images[volume(1)] = left = Image(size, "of the image", (image, "drover-whole"))
+    host.ceph.images[volume(1)] = clone = Image(size, "of the image", (image, "drover-whole"))
     if noted:
         Unfinished(records, uuid(1)).begin(("ceph", volume(1)), clone=True)
     result = host.build(1)
     if not noted:
         assert result["rc"] == 1 and "is not the requested disk" in result["msg"], result
-        assert left.size == size
+        assert clone.size == size
         return
     assert result["rc"] == 0, result
-    assert (left.data, left.size, host.ceph.images[volume(1)]) == ("of the image", GIB, left)
+    assert (clone.data, clone.size, host.ceph.images[volume(1)]) == ("of the image", GIB, clone)
     assert not Unfinished(records, uuid(1)).is_clone(("ceph", volume(1)))
 
 

@@ -114,17 +114,17 @@ def vm(make):
 
 def test_a_disk_is_made_attached_and_detached_and_its_file_stays(vm):
     path = str(vm.folder / "data.qcow2")
-    wanted = {"path": path, "size_gb": 2}
+    disk_options = {"path": path, "size_gb": 2}
     before = vm.disks()
-    told = vm.run(disk=wanted, check_mode=True, diff_mode=True)
+    dry_run = vm.run(disk=disk_options, check_mode=True, diff_mode=True)
     assert (
-        told["changed"]
-        and told["created_disks"] == [path]
+        dry_run["changed"]
+        and dry_run["created_disks"] == [path]
         and vm.disks() == before
         and not os.path.exists(path)
     )
-    done = vm.run(disk=wanted, diff_mode=True)
-    assert done["changed"] and done["created_disks"] == [path] and done["diff"] == told["diff"]
+    done = vm.run(disk=disk_options, diff_mode=True)
+    assert done["changed"] and done["created_disks"] == [path] and done["diff"] == dry_run["diff"]
     assert done["diff"]["after"].splitlines()[1] == f"vdb: {path} (virtio, qcow2)"
     assert vm.disks() == tuple([*each, ("vdb", path)] for each in before)
     seen = [
@@ -133,10 +133,10 @@ def test_a_disk_is_made_attached_and_detached_and_its_file_stays(vm):
     ]
     assert seen == [
         {key: each[key] for key in ("target", "source", "capacity_bytes", "path")}
-        for each in told["domain"]["disks"]
+        for each in dry_run["domain"]["disks"]
     ]
     assert done["device"]["capacity_bytes"] == 2 * 2**30 and done["device"]["real_path"] == path
-    again = vm.run(disk=wanted, diff_mode=True)
+    again = vm.run(disk=disk_options, diff_mode=True)
     assert (
         not again["changed"]
         and again["diff"]["before"] == again["diff"]["after"]
@@ -186,10 +186,10 @@ def test_a_guest_that_does_not_release_a_disk_keeps_it_in_its_definition(vm, gue
     path = qemu_img(vm.folder / "data.qcow2")
     vm.run(disk={"path": path})
     guests.releases = False
-    said = vm.refuses("absent", begun=True, disk={"path": path})
+    refusal = vm.refuses("absent", begun=True, disk={"path": path})
     assert (
-        "did not release the device within 0 s" in said
-        and "so it is not detached. Run this again" in said
+        "did not release the device within 0 s" in refusal
+        and "so it is not detached. Run this again" in refusal
     )
     assert all(("vdb", path) in each for each in vm.disks())
     guests.release()
@@ -302,10 +302,10 @@ def test_an_image_whose_backing_file_has_no_recorded_format_is_refused(vm, tmp_p
         handle.write(bytes(8))
     qemu_img(top, backing=middle)
     for path, readonly in ((top, False), (top, True), (middle, True)):
-        said = vm.refuses(disk={"path": path, "readonly": readonly})
+        refusal = vm.refuses(disk={"path": path, "readonly": readonly})
         assert (
-            f"The image {middle} on" in said
-            and f"is backed by {base}, and does not say of which format that is" in said
+            f"The image {middle} on" in refusal
+            and f"is backed by {base}, and does not say of which format that is" in refusal
         )
     assert vm.run(disk={"path": qemu_img(tmp_path / "good.qcow2", backing=base), "readonly": True})[
         "changed"
@@ -380,13 +380,16 @@ def test_a_path_that_xml_does_not_keep_is_refused(vm, tmp_path, name):
 
 def test_a_file_that_was_there_before_stays_when_its_guest_is_deleted(vm, guests, tmp_path):
     """A guest that writes to the disk proves nothing; the alias, which libvirt keeps, proves it."""
-    made, there = str(tmp_path / "made.qcow2"), qemu_img(tmp_path / "there.qcow2")
-    for given in ({"path": made, "size_gb": 1}, {"path": there}):
+    made, existing_path = str(tmp_path / "made.qcow2"), qemu_img(tmp_path / "there.qcow2")
+    for given in ({"path": made, "size_gb": 1}, {"path": existing_path}):
         assert vm.run(disk=given)["changed"]
     text = vm.domain.XMLDesc(0)
-    found = {each.path: each for each in ownership.candidates_of(vm.connection, [text])}
-    assert found[made].by_use
-    assert not found[there].by_use and "it was there before it was attached" in found[there].foreign
+    candidates = {each.path: each for each in ownership.candidates_of(vm.connection, [text])}
+    assert candidates[made].by_use
+    assert (
+        not candidates[existing_path].by_use
+        and "it was there before it was attached" in candidates[existing_path].foreign
+    )
 
 
 def test_a_file_that_may_be_needed_is_refused(make, domain_xml, tmp_path):
@@ -450,49 +453,49 @@ def test_what_a_disk_must_not_be(vm, tmp_path):
 
 def test_a_domain_that_cannot_be_changed_for_good_is_refused(vm, tmp_path, domain_xml, monkeypatch):
     path = qemu_img(tmp_path / "data.qcow2")
-    wanted = {"disk": {"path": path}}
+    device = {"disk": {"path": path}}
     vm.domain.snapshotCreateXML("<domainsnapshot/>")
-    assert "has snapshots" in vm.refuses(**wanted)
+    assert "has snapshots" in vm.refuses(**device)
     vm.domain.snapshotLookupByName(vm.domain.snapshotListNames()[0]).delete()
-    vm.run(**wanted)
+    vm.run(**device)
     vm.domain.suspend()
     assert "is paused, and a guest that does not run cannot release" in vm.refuses(
-        "absent", **wanted
+        "absent", **device
     )
     vm.domain.resume()
     vm.domain.managedSave()
-    assert "has its memory saved" in vm.refuses("absent", **wanted)
+    assert "has its memory saved" in vm.refuses("absent", **device)
     vm.domain.managedSaveRemove()
-    assert vm.run("absent", **wanted)["changed"]
+    assert vm.run("absent", **device)["changed"]
     vm.domain.undefine()
     vm.connection.createXML(domain_xml("vm", 7))
-    assert "is transient" in vm.refuses(**wanted)
+    assert "is transient" in vm.refuses(**device)
     vm.domain.destroy()
-    result = vm.run(**wanted)
+    result = vm.run(**device)
     assert result["rc"] == 1 and "There is no domain" in result["msg"]
     assert "named 'vm'" not in result["msg"]
 
 
 def test_one_call_at_a_time_and_no_withdrawn_order(vm, tmp_path):
-    wanted = {"disk": {"path": qemu_img(tmp_path / "data.qcow2")}}
+    device = {"disk": {"path": qemu_img(tmp_path / "data.qcow2")}}
     with orders.alone(Records(), UUID, "vm", 1):
-        assert "Another call works on" in vm.refuses(**wanted)
+        assert "Another call works on" in vm.refuses(**device)
         orders.withdraw(Records(), UUID, ["one"])
-    assert "was withdrawn" in vm.refuses(order="one", **wanted)
-    assert vm.run(order="two", **wanted)["changed"]
-    assert "is named 'vm'" in vm.refuses(name="other", **wanted)
+    assert "was withdrawn" in vm.refuses(order="one", **device)
+    assert vm.run(order="two", **device)["changed"]
+    assert "is named 'vm'" in vm.refuses(name="other", **device)
 
 
 # Interfaces
 
 
 def test_an_interface_comes_and_goes_by_its_network_or_its_address(vm):
-    told = vm.run(interface={"network": "default"}, check_mode=True, diff_mode=True)
+    dry_run = vm.run(interface={"network": "default"}, check_mode=True, diff_mode=True)
     done = vm.run(interface={"network": "default"}, diff_mode=True)
     assert (
         done["changed"]
-        and told["device"]["mac"] == done["device"]["mac"]
-        and told["diff"] == done["diff"]
+        and dry_run["device"]["mac"] == done["device"]["mac"]
+        and dry_run["diff"] == done["diff"]
     )
     mac = done["device"]["mac"]
     assert vm.macs() == ([mac], [mac]) and mac.startswith("52:54:00:")
@@ -547,11 +550,11 @@ def test_a_medium_is_inserted_replaced_and_ejected(make, tmp_path):
     for path in (tools, rescue):
         with open(path, "wb") as handle:
             handle.write(b"medium")
-    told = vm.run(cdrom={"path": tools}, check_mode=True, diff_mode=True)
+    dry_run = vm.run(cdrom={"path": tools}, check_mode=True, diff_mode=True)
     done = vm.run(cdrom={"path": tools}, diff_mode=True)
     assert (
         done["changed"]
-        and told["diff"] == done["diff"]
+        and dry_run["diff"] == done["diff"]
         and f"sda: CD-ROM, {tools}" in done["diff"]["after"]
     )
     assert all(("sda", tools) in each for each in vm.disks()) and done["device"]["source"] == tools

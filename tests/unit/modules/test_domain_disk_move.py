@@ -119,11 +119,11 @@ class Guest:
 def on_a_disk(folder, monkeypatch):
     """Show a folder as a file system on a disk, for any temporary folder of the machine: /tmp may be
     in memory."""
-    found = destination.all_mounts
+    real_mounts = destination.all_mounts
     monkeypatch.setattr(
         destination,
         "all_mounts",
-        lambda: [*found(), (os.path.realpath(folder), "/", "ext4", "/dev/vdb1")],
+        lambda: [*real_mounts(), (os.path.realpath(folder), "/", "ext4", "/dev/vdb1")],
     )
 
 
@@ -146,15 +146,15 @@ def make(run_module, fake_host, domain_xml, tmp_path, monkeypatch):
 @pytest.mark.parametrize("running", [True, False])
 def test_it_moves_once(make, running):
     vm = make(running=running)
-    told = vm.done(check_mode=True, diff_mode=True)
-    assert told["changed"] and told["device"]["source"] == vm.new
+    dry_run = vm.done(check_mode=True, diff_mode=True)
+    assert dry_run["changed"] and dry_run["device"]["source"] == vm.new
     vm.is_as_before()
     done = vm.done(diff_mode=True)
     assert (
         done["changed"]
         and done["removed"] == [vm.old]
         and done["kept"] == []
-        and done["diff"] == told["diff"]
+        and done["diff"] == dry_run["diff"]
     )
     assert vm.new in done["diff"]["after"] and vm.old in done["diff"]["before"]
     vm.is_moved()
@@ -334,7 +334,7 @@ def test_the_guest_is_not_switched_to_a_copy_that_has_lost_its_name(make, what):
     else:
         shutil.copyfile(vm.new, vm.new + ".other")
         os.replace(vm.new + ".other", vm.new)
-    there = sorted(os.listdir(vm.fast))
+    names = sorted(os.listdir(vm.fast))
     ready(vm)
     text = vm.refuses(goes_on=True, order="one")
     assert "was not switched over" in text and vm.new in text and f"runs on with {vm.old}" in text
@@ -342,7 +342,7 @@ def test_the_guest_is_not_switched_to_a_copy_that_has_lost_its_name(make, what):
         set(vm.disks()) == {vm.old}
         and os.path.exists(vm.old)
         and not vm.recorded
-        and sorted(os.listdir(vm.fast)) == there
+        and sorted(os.listdir(vm.fast)) == names
     )
 
 
@@ -502,11 +502,11 @@ def test_a_record_that_makes_no_sense_is_believed_by_nobody(make, change):
     for place in metadata.places(vm.domain):
         metadata.change(vm.domain, place, record.ELEMENT, text)
     for given in ({}, {"state": "aborted"}):
-        said = vm.run(**given)
+        answer = vm.run(**given)
         assert (
-            said["rc"] == 1
-            and "cannot be read, so nothing was done" in said["msg"]
-            and "begun" not in said
+            answer["rc"] == 1
+            and "cannot be read, so nothing was done" in answer["msg"]
+            and "begun" not in answer
         )
     assert os.path.exists(vm.new) and os.path.exists(vm.old)
 

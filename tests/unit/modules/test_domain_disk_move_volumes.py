@@ -107,15 +107,15 @@ def make(run_module, fake_host, domain_xml, tmp_path, monkeypatch):
 def test_a_file_becomes_a_volume(make, pool, there, after):
     vm = make()
     there = there or vm.device
-    told = vm.done(check_mode=True, diff_mode=True, pool=pool)
+    dry_run = vm.done(check_mode=True, diff_mode=True, pool=pool)
     assert (
-        told["device"]["source"] == there
-        and told["device"]["format"] == "raw"
+        dry_run["device"]["source"] == there
+        and dry_run["device"]["format"] == "raw"
         and vm.volumes() == ([], [])
     )
-    assert told["device"]["capacity_bytes"] == 64 * MIB
+    assert dry_run["device"]["capacity_bytes"] == 64 * MIB
     done = vm.done(diff_mode=True, pool=pool)
-    assert (done["removed"], done["kept"], done["diff"]) == ([vm.old], [], told["diff"])
+    assert (done["removed"], done["kept"], done["diff"]) == ([vm.old], [], dry_run["diff"])
     assert (
         set(vm.disks()) == {there}
         and vm.driver() == {"raw"}
@@ -137,10 +137,13 @@ def test_a_volume_of_ceph_becomes_a_file_and_goes(make):
     vm = make(NETWORK)
     vm.ceph.images = {NAME: Image(64 * MIB, "data"), "somebodys": Image(1)}
     vm.ceph.refresh()
-    told = vm.done(check_mode=True)
+    dry_run = vm.done(check_mode=True)
     done = vm.done()
     new = os.path.join(vm.fast, NAME)
-    assert set(vm.disks()) == {new} == {told["device"]["source"]} and "origin" not in told["device"]
+    assert (
+        set(vm.disks()) == {new} == {dry_run["device"]["source"]}
+        and "origin" not in dry_run["device"]
+    )
     assert (
         done["removed"] == [RBD]
         and vm.volumes()[0] == ["somebodys"]
@@ -211,13 +214,13 @@ def test_one_in_ceph_that_is_off_is_refused_in_a_sentence(make, monkeypatch, to)
     vm.ceph.images = {"root": Image(64 * MIB, "data")}
     vm.ceph.refresh()
     for check_mode in (True, False):
-        said = vm.refuses(check_mode=check_mode, **({} if to == "fast" else {"pool": to}))
+        refusal = vm.refuses(check_mode=check_mode, **({} if to == "fast" else {"pool": to}))
         assert (
-            said.startswith("The disk vda of vm on ")
-            and "is not moved: the guest is off" in said
-            and "Start it, then run this again" in said
+            refusal.startswith("The disk vda of vm on ")
+            and "is not moved: the guest is off" in refusal
+            and "Start it, then run this again" in refusal
         )
-        assert "backend" not in said and list(vm.ceph.images) == ["root"] and not vm.recorded
+        assert "backend" not in refusal and list(vm.ceph.images) == ["root"] and not vm.recorded
 
 
 @pytest.mark.parametrize("pool", ["ceph", "vms"])

@@ -52,11 +52,11 @@ def test_safety_04_deleting_an_instance_keeps_the_base_of_clones_on_volumes(
     pool.createXML("<volume><name>cl.qcow2</name><capacity>1</capacity></volume>", 0)
     connection.lookupByName("cl").destroy()
     connection.defineXML(domain_xml("cl", 8, devices=volume("images", "cl.qcow2")))
-    told = remove(run_module, uri, check_mode=True)
+    dry_run = remove(run_module, uri, check_mode=True)
     done = remove(run_module, uri)
-    assert told["removed_disks"] == done["removed_disks"] == []
+    assert dry_run["removed_disks"] == done["removed_disks"] == []
     assert (
-        told["kept_disks"]
+        dry_run["kept_disks"]
         == done["kept_disks"]
         == [{"path": base, "reason": "the domain cl uses it"}]
     )
@@ -77,17 +77,19 @@ def test_an_image_that_another_domain_writes_to_is_refused(
         image = qemu_img(tmp_path / "layer.qcow2", backing=own)
     uri, connection = fake_host(domain_xml("other", 8, devices=disk(own)))
     connection.lookupByName("other").destroy()
-    wanted = {"path": str(tmp_path / "vm.qcow2"), "backing_file": image}
+    disk_options = {"path": str(tmp_path / "vm.qcow2"), "backing_file": image}
     for check_mode in (True, False):
-        result = build(run_module, uri, domain_xml("vm", 7), wanted, check_mode=check_mode)
+        result = build(run_module, uri, domain_xml("vm", 7), disk_options, check_mode=check_mode)
         assert result["rc"] == 1 and not result["begun"]
         assert (
             "a file that the domain other" in result["msg"]
             and "use a copy of that image" in result["msg"]
         )
-    assert names(connection) == ["other"] and not os.path.exists(wanted["path"])
+    assert names(connection) == ["other"] and not os.path.exists(disk_options["path"])
     connection.lookupByName("other").undefine()
-    assert build(run_module, uri, domain_xml("vm", 7), wanted)["created_disks"] == [wanted["path"]]
+    assert build(run_module, uri, domain_xml("vm", 7), disk_options)["created_disks"] == [
+        disk_options["path"]
+    ]
 
 
 def test_an_image_that_others_only_read_is_one(run_module, fake_host, domain_xml, tmp_path):
@@ -122,20 +124,23 @@ def test_a_file_that_holds_data_is_not_taken_for_a_killed_runs(
         ["qemu-img", "create", "-q", "-f", image_format, *behind, path, "1G"], check=True
     )
     uri, connection = fake_host()
-    wanted = {
+    disk_options = {
         "path": path,
         "size_gb": 1,
         "format": image_format,
         **({"backing_file": base} if backed else {}),
     }
-    assert build(run_module, uri, domain_xml("vm", 7), wanted, check_mode=True)["changed"] is True
+    assert (
+        build(run_module, uri, domain_xml("vm", 7), disk_options, check_mode=True)["changed"]
+        is True
+    )
     subprocess.run(
         ["qemu-io", "-f", image_format, "-c", "write -P 7 500M 64k", path],
         check=True,
         stdout=subprocess.DEVNULL,
     )
     before = pathlib.Path(path).read_bytes() if image_format == "qcow2" else None
-    result = build(run_module, uri, domain_xml("vm", 7), wanted)
+    result = build(run_module, uri, domain_xml("vm", 7), disk_options)
     assert (
         result["rc"] == 1
         and "it holds data, and nothing proves whose. Nothing was overwritten" in result["msg"]
@@ -235,7 +240,7 @@ def test_safety_22_a_path_that_another_instance_uses_is_not_taken(
     pool.createXML("<volume><name>db.qcow2</name><capacity>1</capacity></volume>", 0)
     if there:
         qemu_img(path, size="1G")
-    given = {
+    arguments = {
         "uri": uri,
         "xml": domain_xml("db2", 7, devices=disk(path)),
         "used_elsewhere": [path] if how == "elsewhere" else [],
@@ -245,7 +250,7 @@ def test_safety_22_a_path_that_another_instance_uses_is_not_taken(
         {},
         {"seed": {"path": path, "content_b64": ""}},
     ):
-        result = run_module("domain", **given, **more)
+        result = run_module("domain", **arguments, **more)
         who = "a domain of another hypervisor" if how == "elsewhere" else "the domain db1"
         assert result["rc"] == 1 and f"The file {path} is in use by {who}" in result["msg"]
     assert names(connection) == ["db1"] and os.path.exists(path) is there
@@ -379,12 +384,17 @@ def test_f1_no_disk_is_made_of_an_encrypted_image(
     options = ",".join([*encrypted, f"{prefix}key-secret=s", f"{prefix}iter-time=10"])
     qemu_img(image, "--object", "secret,id=s,data=x", "-o", options, kind=kind)
     uri, connection = fake_host()
-    wanted = {"path": str(tmp_path / "vm.qcow2"), "backing_file": str(image)}
+    disk_options = {"path": str(tmp_path / "vm.qcow2"), "backing_file": str(image)}
     if copied:
         pool = "<pool type='logical'><name>vg</name><source><name>vg</name></source><target><path>/dev/vg</path></target></pool>"
         connection.storagePoolDefineXML(pool, 0).create(0)
-        wanted = {"pool": "vg", "volume": f"{UUID}-vda", "size_gb": 1, "backing_file": str(image)}
-    result = build(run_module, uri, domain_xml("vm", 7), wanted)
+        disk_options = {
+            "pool": "vg",
+            "volume": f"{UUID}-vda",
+            "size_gb": 1,
+            "backing_file": str(image),
+        }
+    result = build(run_module, uri, domain_xml("vm", 7), disk_options)
     assert (
         result["rc"] == 1
         and f"The image {image}" in result["msg"]

@@ -34,11 +34,11 @@ def xml(domain_xml):
     """The XML of a domain with mediated devices."""
 
     def make(*uuids, name="vm", number=7):
-        each = "".join(
+        hostdevs = "".join(
             f"<hostdev mode='subsystem' type='mdev' model='vfio-pci'><source><address uuid='{uuid}'/></source></hostdev>"
             for uuid in uuids
         )
-        return domain_xml(name, number, devices=each)
+        return domain_xml(name, number, devices=hostdevs)
 
     return make
 

@@ -92,10 +92,10 @@ def test_an_unknown_move_cannot_be_followed(migrate, default_host):
 
 
 def test_check_mode_starts_nothing_and_tells_the_same(migrate, tmp_path):
-    asked = migrate(start=[move(), move(NOSUCH)], check=True)
+    checked = migrate(start=[move(), move(NOSUCH)], check=True)
     told = migrate(start=[move(), move(NOSUCH)], check_mode=True)
-    assert told["moves"] == asked["moves"]
-    assert (told["changed"], asked["changed"]) == (False, False)
+    assert told["moves"] == checked["moves"]
+    assert (told["changed"], checked["changed"]) == (False, False)
     assert not os.path.exists(tmp_path / "run")
 
 

@@ -31,12 +31,14 @@ def states(connection):
 
 def test_several_at_once(run_module, host):
     uri, connection = host
-    given = {"uri": uri, "domains": [{"uuid": uuid(1), "name": "one"}, {"uuid": uuid(2)}]}
-    told = run_module("domain_power", check_mode=True, diff_mode=True, state="stopped", **given)
-    assert told["changed"] is True and states(connection) == {"one": True, "two": True}
-    done = run_module("domain_power", diff_mode=True, state="stopped", **given)
+    arguments = {"uri": uri, "domains": [{"uuid": uuid(1), "name": "one"}, {"uuid": uuid(2)}]}
+    dry_run = run_module(
+        "domain_power", check_mode=True, diff_mode=True, state="stopped", **arguments
+    )
+    assert dry_run["changed"] is True and states(connection) == {"one": True, "two": True}
+    done = run_module("domain_power", diff_mode=True, state="stopped", **arguments)
     assert (
-        told["diff"]
+        dry_run["diff"]
         == done["diff"]
         == {"before": "one: running\ntwo: running\n", "after": "one: shutoff\ntwo: shutoff\n"}
     )
@@ -46,10 +48,10 @@ def test_several_at_once(run_module, host):
         ("one", True, "shutoff"),
         ("two", True, "shutoff"),
     ]
-    assert run_module("domain_power", state="stopped", **given)["changed"] is False
-    assert run_module("domain_power", state="running", **given)["changed"] is True
+    assert run_module("domain_power", state="stopped", **arguments)["changed"] is False
+    assert run_module("domain_power", state="running", **arguments)["changed"] is True
     assert states(connection) == {"one": True, "two": True}
-    assert run_module("domain_power", state="running", **given)["changed"] is False
+    assert run_module("domain_power", state="running", **arguments)["changed"] is False
 
 
 @pytest.mark.parametrize("check_mode", [False, True])
@@ -59,19 +61,19 @@ def test_safety_a_domain_that_libvirt_would_forget_is_not_shut_down(
     """The domain is transient: a person made it with virsh create, or undefined it while it ran."""
     uri, connection = fake_host(domain_xml("one", 1))
     connection.createXML(domain_xml("two", 2), 0)
-    given = {
+    arguments = {
         "uri": uri,
         "domains": [{"uuid": uuid(1)}, {"uuid": uuid(2)}],
         "check_mode": check_mode,
     }
-    found = run_module("domain_power", state="stopped", force=True, **given)["domains"]
-    assert [(each["status"], each["changed"]) for each in found] == [
+    domains = run_module("domain_power", state="stopped", force=True, **arguments)["domains"]
+    assert [(each["status"], each["changed"]) for each in domains] == [
         ("done", True),
         ("failed", False),
     ]
     assert (
         "is transient: libvirt forgets it once it is off, so it was not shut down"
-        in found[1]["message"]
+        in domains[1]["message"]
     )
     assert states(connection)["two"] is True
     alone = {"uri": uri, "uuid": uuid(2), "check_mode": check_mode}
@@ -97,15 +99,15 @@ def test_a_hard_reboot_starts_again_whatever_it_was(run_module, host):
     uri, connection = host
     connection.lookupByName("two").destroy()
     before = connection.lookupByName("one").ID()
-    given = {
+    arguments = {
         "uri": uri,
         "domains": [{"uuid": uuid(1)}, {"uuid": uuid(2)}],
         "state": "rebooted",
         "hard": True,
     }
-    told = run_module("domain_power", check_mode=True, **given)
+    told = run_module("domain_power", check_mode=True, **arguments)
     assert told["changed"] is True and connection.lookupByName("one").ID() == before
-    assert run_module("domain_power", **given)["changed"] is True
+    assert run_module("domain_power", **arguments)["changed"] is True
     assert (
         states(connection) == {"one": True, "two": True}
         and connection.lookupByName("one").ID() != before

@@ -206,14 +206,16 @@ def test_a_console_whose_password_no_store_has_is_locked(run_module, fake_host, 
         text = domain_xml(
             f"vm{number}", number, devices="<graphics type='vnc' listen='0.0.0.0'/>"
         ).replace("<devices>", before)
-        found = {
+        restart_order = {
             "uuid": f"00000000-0000-4000-8000-00000000000{number}",
             "name": f"vm{number}",
             "xml": text,
             "files": [],
         }
         assert (
-            run_module("_domain_restart", uri=uri, instances=[found])["instances"][0]["status"]
+            run_module("_domain_restart", uri=uri, instances=[restart_order])["instances"][0][
+                "status"
+            ]
             == "restarted"
         )
         console = ET.fromstring(

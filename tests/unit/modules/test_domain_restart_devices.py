@@ -28,14 +28,14 @@ def gpus(monkeypatch):
 
 
 def restart(run_module, uri, xml, **more):
-    given = {
+    order = {
         "uuid": UUID,
         "name": "vm",
         "xml": xml,
         "mdevs": [{"uuid": OURS, "parent": PARENT, "type": KIND}],
         **more,
     }
-    return run_module("_domain_restart", uri=uri, instances=[given])["instances"][0]
+    return run_module("_domain_restart", uri=uri, instances=[order])["instances"][0]
 
 
 def test_it_starts_with_the_devices_that_were_claimed_here(run_module, fake_host, gpus, domain_xml):

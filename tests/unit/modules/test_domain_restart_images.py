@@ -153,11 +153,11 @@ def test_a_disk_that_another_domain_here_has(start, domain_xml, tmp_path):
 def test_storage_evacuation_knows_mounts(start, tmp_path, monkeypatch):
     """A file of that name below a mount point whose storage is not mounted is another one."""
     path = qemu_img(tmp_path / "vm.qcow2")
-    wanted = "nfs:filer:/vms/vm.qcow2"
-    status, message = start(disk(path), [], identity=wanted)
+    identity = "nfs:filer:/vms/vm.qcow2"
+    status, message = start(disk(path), [], identity=identity)
     assert (
         status == "failed"
-        and f"{path} is on {os.uname().nodename} not what it was, {wanted}: mount that storage there"
+        and f"{path} is on {os.uname().nodename} not what it was, {identity}: mount that storage there"
         in message
     )
     monkeypatch.setattr(
@@ -165,7 +165,7 @@ def test_storage_evacuation_knows_mounts(start, tmp_path, monkeypatch):
         "read_mounts",
         lambda path: [("/", "/", "ext4", "x"), (str(tmp_path), "/", "nfs4", "filer:/vms")],
     )
-    assert start(disk(path), [], identity=wanted)[0] == "restarted"
+    assert start(disk(path), [], identity=identity)[0] == "restarted"
     assert start(disk(path), [], identity="nfs:other:/vms/vm.qcow2")[0] == "failed"
     assert start(disk(path), [], identity="declared:san/vm.qcow2")[0] == "restarted"
 
@@ -241,19 +241,19 @@ def far(monkeypatch):
                 )
                 raise problem
 
-    found = Pool()
+    pool = Pool()
     look_up = libvirt.virConnect.storagePoolLookupByName
     monkeypatch.setattr(
         libvirt.virConnect,
         "storagePoolLookupByName",
-        lambda conn, name: found if name == "ceph" else look_up(conn, name),
+        lambda conn, name: pool if name == "ceph" else look_up(conn, name),
     )
-    return found
+    return pool
 
 
 def test_a_volume_on_the_network_is_the_same_by_where_it_comes_from(start, far, domain_xml):
-    given = volume("ceph", "root")
-    assert start(given, identity=RBD[1])[0] == "restarted" and far.refreshed == 1
+    disk_xml = volume("ceph", "root")
+    assert start(disk_xml, identity=RBD[1])[0] == "restarted" and far.refreshed == 1
     for change, words in (
         (
             {"server": "mon2"},
@@ -265,10 +265,10 @@ def test_a_volume_on_the_network_is_the_same_by_where_it_comes_from(start, far, 
     ):
         before = dict(vars(far))
         vars(far).update(change)
-        status, message = start(given, identity=RBD[1])
+        status, message = start(disk_xml, identity=RBD[1])
         assert status == "failed" and words in message, message
         vars(far).update(before)
-    status, message = start(given)
+    status, message = start(disk_xml)
     assert status == "failed" and "was not recorded" in message
 
 

@@ -56,14 +56,16 @@ def written(domain):
 
 def test_labels_are_set_changed_and_removed(change, host):
     domain = host[1].lookupByName("one")
-    told = change({"project": "web", "tier": "db"}, check_mode=True, diff_mode=True)
-    assert told["changed"] is True and written(domain) == ({}, {})
+    dry_run = change({"project": "web", "tier": "db"}, check_mode=True, diff_mode=True)
+    assert dry_run["changed"] is True and written(domain) == ({}, {})
     done = change({"project": "web", "tier": "db"}, diff_mode=True)
     assert (
-        told["diff"] == done["diff"] == {"before": "one: \n", "after": "one: project=web,tier=db\n"}
+        dry_run["diff"]
+        == done["diff"]
+        == {"before": "one: \n", "after": "one: project=web,tier=db\n"}
     )
     assert (
-        told["domains"][0]["labels"]
+        dry_run["domains"][0]["labels"]
         == done["domains"][0]["labels"]
         == {"project": "web", "tier": "db"}
     )
@@ -156,11 +158,12 @@ def test_one_that_fails_stops_no_other(run_module, host):
         connection.lookupByName("one")
     ) == ({}, {})
     many = {f"k{number}": "x" for number in range(64)}
-    found = run_module("_domain_settings", uri=uri, domains=[{"uuid": uuid(2)}], labels=many)[
+    answer = run_module("_domain_settings", uri=uri, domains=[{"uuid": uuid(2)}], labels=many)[
         "domains"
     ][0]
     assert (
-        found["status"] == "failed" and "would have 65 labels, and can have 64" in found["message"]
+        answer["status"] == "failed"
+        and "would have 65 labels, and can have 64" in answer["message"]
     )
 
 
@@ -168,14 +171,14 @@ def test_a_domain_that_moves_is_left_alone(run_module, host):
     uri, connection = host
     lock = Records().lock(uuid(1))
     try:
-        found = run_module(
+        answer = run_module(
             "_domain_settings", uri=uri, domains=[{"uuid": uuid(1)}], labels={"a": "b"}, patience=0
         )["domains"][0]
     finally:
         os.close(lock)
     assert (
-        found["status"] == "failed"
-        and "another call works on" in found["message"]
+        answer["status"] == "failed"
+        and "another call works on" in answer["message"]
         and written(connection.lookupByName("one")) == ({}, {})
     )
 
@@ -203,11 +206,11 @@ def test_saved_memory_would_bring_the_old_labels_back(change, host):
     domain.managedSave(0)
     before = written(domain)
     for check_mode in (True, False):
-        found = change({"a": "c"}, check_mode=check_mode)["domains"][0]
+        answer = change({"a": "c"}, check_mode=check_mode)["domains"][0]
         assert (
-            found["status"] == "failed"
+            answer["status"] == "failed"
             and "has its memory saved, and would start with the metadata that it had then"
-            in found["message"]
+            in answer["message"]
         )
     assert written(domain) == before
     assert change({"a": "b"})["domains"][0]["status"] == "done", "nothing is to be changed"

@@ -46,7 +46,7 @@ def size_of(path):
 
 def test_shut_off_and_redefined_in_one_call(run_module, vm):
     uri, connection = vm
-    given = {
+    arguments = {
         "uri": uri,
         "uuid": UUID,
         "state": "stopped",
@@ -54,10 +54,10 @@ def test_shut_off_and_redefined_in_one_call(run_module, vm):
         "memory_mb": 128,
         "flavor": "big",
     }
-    told = run_module("domain", check_mode=True, **given)
+    dry_run = run_module("domain", check_mode=True, **arguments)
     assert connection.lookupByName("vm").isActive()
-    done = run_module("domain", **given)
-    for result in (told, done):
+    done = run_module("domain", **arguments)
+    for result in (dry_run, done):
         domain = result["domain"]
         assert (result["changed"], domain["state"], domain["vcpus"], domain["memory_mb"]) == (
             True,
@@ -66,8 +66,8 @@ def test_shut_off_and_redefined_in_one_call(run_module, vm):
             128,
         )
         assert domain["metadata"] == {"flavor": "big"}
-    assert run_module("domain", **given)["changed"] is False
-    started = run_module("domain", **{**given, "state": "running"})
+    assert run_module("domain", **arguments)["changed"] is False
+    started = run_module("domain", **{**arguments, "state": "running"})
     assert (started["changed"], started["domain"]["state"], started["domain"]["vcpus"]) == (
         True,
         "running",
@@ -131,13 +131,13 @@ def test_the_rest_of_the_xml_stays(domain_xml):
 def test_a_disk_grows_and_never_shrinks(run_module, vm, disk):
     uri, connection = vm
     connection.lookupByName("vm").destroy()
-    given = {"uri": uri, "uuid": UUID, "state": "present"}
-    told = run_module("domain", check_mode=True, **given, disk_gb=3)
+    arguments = {"uri": uri, "uuid": UUID, "state": "present"}
+    told = run_module("domain", check_mode=True, **arguments, disk_gb=3)
     assert told["changed"] is True and size_of(disk) == 1
-    assert run_module("domain", **given, disk_gb=3)["changed"] is True
+    assert run_module("domain", **arguments, disk_gb=3)["changed"] is True
     assert size_of(disk) == 3
-    assert run_module("domain", **given, disk_gb=3)["changed"] is False
-    result = run_module("domain", **given, disk_gb=2)
+    assert run_module("domain", **arguments, disk_gb=3)["changed"] is False
+    result = run_module("domain", **arguments, disk_gb=2)
     assert result["rc"] == 1 and "never made smaller" in result["msg"]
     assert size_of(disk) == 3
 
@@ -159,12 +159,12 @@ def test_f3_a_size_is_not_given_to_another_file_of_the_running_guest(
     monkeypatch.setattr(
         libvirt.virDomain, "blockResize", lambda domain, target, size, flags: resized.append(size)
     )
-    given = (
+    arguments = (
         {"state": "present", "disk_gb": 3}
         if way == "domain"
         else {"growth": {"target": "vda", "size_gb": 3}}
     )
-    result = run_module(way, check_mode=check_mode, uri=uri, uuid=UUID, **given)
+    result = run_module(way, check_mode=check_mode, uri=uri, uuid=UUID, **arguments)
     assert (
         result["rc"] == 1
         and "is not made larger" in result["msg"]
@@ -212,15 +212,15 @@ def test_images_that_others_need_are_kept(run_module, fake_host, domain_xml, tmp
         domain_xml("vm", 7, devices=devices),
         domain_xml("other", 8, devices=disk(paths["clone"], "vda")),
     )
-    given = {
+    arguments = {
         "uri": uri,
         "uuid": UUID,
         "state": "absent",
         "remove_disks": True,
         "used_elsewhere": [paths["far"]],
     }
-    told = run_module("domain", check_mode=True, **given)
-    done = run_module("domain", **given)
+    told = run_module("domain", check_mode=True, **arguments)
+    done = run_module("domain", **arguments)
     assert told["removed_disks"] == done["removed_disks"] == [paths["own"], mine]
     assert {each["path"]: each["reason"] for each in done["kept_disks"]} == {
         paths["base"]: "the domain other uses it",
@@ -260,20 +260,24 @@ def shown(domain):
 def test_the_new_size_has_its_own_cells_and_pins_and_the_old_one_gets_them_back(run_module, vm):
     uri, connection = vm
     old, new = facts(2, 64, 4), facts(4, 128, 8, pages=[2048])
-    given = {"uri": uri, "uuid": UUID, "state": "stopped"}
-    assert shown(run_module("domain", **given, vcpus=2, memory_mb=64, numa=old)["domain"]) == old
-    larger = {**given, "vcpus": 4, "memory_mb": 128, "numa": new}
-    told = run_module("domain", check_mode=True, **larger)
+    arguments = {"uri": uri, "uuid": UUID, "state": "stopped"}
+    assert (
+        shown(run_module("domain", **arguments, vcpus=2, memory_mb=64, numa=old)["domain"]) == old
+    )
+    larger = {**arguments, "vcpus": 4, "memory_mb": 128, "numa": new}
+    dry_run = run_module("domain", check_mode=True, **larger)
     assert parse_shown(connection)["vcpu_pins"] == old["vcpu_pins"]
     done = run_module("domain", **larger)
-    assert shown(told["domain"]) == shown(done["domain"]) == new
+    assert shown(dry_run["domain"]) == shown(done["domain"]) == new
     assert (done["domain"]["vcpus"], done["domain"]["memory_mb"]) == (4, 128)
     assert run_module("domain", **larger)["changed"] is False
-    assert shown(run_module("domain", **given, vcpus=2, memory_mb=64, numa=old)["domain"]) == old
+    assert (
+        shown(run_module("domain", **arguments, vcpus=2, memory_mb=64, numa=old)["domain"]) == old
+    )
     # A size without cells has no pins.
-    floating = run_module("domain", **given, vcpus=2, memory_mb=64, numa={})
+    floating = run_module("domain", **arguments, vcpus=2, memory_mb=64, numa={})
     assert (floating["changed"], floating["domain"]["numa"]) == (True, None)
-    assert run_module("domain", **given, vcpus=2, memory_mb=64, numa={})["changed"] is False
+    assert run_module("domain", **arguments, vcpus=2, memory_mb=64, numa={})["changed"] is False
 
 
 def parse_shown(connection):

@@ -103,13 +103,15 @@ def test_made_listed_and_merged(vm):
     vm.write(1)
     base = vm.active
     before = vm.state()
-    told = vm.done("present", "one", check_mode=True, diff_mode=True)
+    dry_run = vm.done("present", "one", check_mode=True, diff_mode=True)
     assert (
-        told["changed"]
+        dry_run["changed"]
         and vm.state() == before
-        and [each["name"] for each in told["snapshots"]] == ["one"]
+        and [each["name"] for each in dry_run["snapshots"]] == ["one"]
     )
-    assert told["diff"]["before"] == "" and told["diff"]["after"] == "snapshot one (external)\n"
+    assert (
+        dry_run["diff"]["before"] == "" and dry_run["diff"]["after"] == "snapshot one (external)\n"
+    )
     made = vm.done("present", "one", description="first")
     assert made["changed"] and made["consistency"] == "off" and made["consistency_reason"] is None
     assert (
@@ -299,7 +301,7 @@ def test_refused(vm, domain_xml):
     assert f"is not over {base}" in vm.refuses("absent") and "not directly over" in vm.refuses(
         "reverted"
     )
-    for kind, why in (("type='block'", "is no image file but a block"), ("", "")):
+    for kind, reason in (("type='block'", "is no image file but a block"), ("", "")):
         if kind:
             vm.connection.defineXML(
                 domain_xml(
@@ -308,7 +310,7 @@ def test_refused(vm, domain_xml):
                     devices=f"<disk {kind} device='disk'><source dev='/dev/null'/><target dev='vda'/></disk>",
                 )
             )
-            assert why in vm.refuses("present", "two")
+            assert reason in vm.refuses("present", "two")
 
 
 def test_internal_ones_are_libvirts(vm):
@@ -339,13 +341,13 @@ def test_f1_a_merge_does_not_lose_what_is_in_the_image(vm, inside, newest, check
         qemu_img_of("bitmap", "--add", image, "nightly")
     if not newest:
         vm.done("present", "two")
-    why = vm.refuses("absent", "one", check_mode=check_mode)
+    reason = vm.refuses("absent", "one", check_mode=check_mode)
     name, command = (
         ("before the upgrade", "qemu-img snapshot -d")
         if inside == "snapshot"
         else ("nightly", "qemu-img bitmap --remove")
     )
-    assert image in why and name in why and command in why and os.path.exists(image)
+    assert image in reason and name in reason and command in reason and os.path.exists(image)
 
 
 def test_f1_what_is_in_an_image_is_not_discarded_with_it(vm):
@@ -356,10 +358,10 @@ def test_f1_what_is_in_an_image_is_not_discarded_with_it(vm):
     foreseen, done = (
         vm.done("reverted", "one", check_mode=check, discard=True) for check in (True, False)
     )
-    for each in (foreseen, done):
-        (kept,) = each["kept_files"]
+    for answer in (foreseen, done):
+        (kept,) = answer["kept_files"]
         assert (
-            each["removed_files"] == []
+            answer["removed_files"] == []
             and kept["path"] == old
             and "before the upgrade" in kept["reason"]
         )
@@ -383,8 +385,8 @@ def test_f3_a_disk_of_one_definition_alone_gets_no_image_by_chance(vm, domain_xm
     vm.connection.defineXML(domain_xml("vm", 7, devices=both if only == "running" else one))
     vm.domain.create()
     vm.connection.defineXML(domain_xml("vm", 7, devices=one if only == "running" else both))
-    why = vm.refuses("present")
+    reason = vm.refuses("present")
     assert (
-        "the disk vdb of vm" in why.lower()
-        and ("only as it runs" if only == "running" else "only from its next start on") in why
+        "the disk vdb of vm" in reason.lower()
+        and ("only as it runs" if only == "running" else "only from its next start on") in reason
     )

@@ -32,11 +32,11 @@ def a_port_that_somebody_listens_on():
 
 
 def test_it_answers(run_module, listening):
-    found = run_module("_host_probe", addresses=["127.0.0.1"], port=listening)
+    answer = run_module("_host_probe", addresses=["127.0.0.1"], port=listening)
     assert (
-        found["reached"] is True
-        and "answers on port" in found["message"]
-        and found["changed"] is False
+        answer["reached"] is True
+        and "answers on port" in answer["message"]
+        and answer["changed"] is False
     )
 
 
@@ -80,21 +80,21 @@ def test_a_lock_of_another_process_is_seen(run_module, tmp_path, listening):
     disk, free = tmp_path / "disk.qcow2", tmp_path / "free.qcow2"
     disk.write_bytes(b"x" * 300)
     free.write_bytes(b"x")
-    given = {"addresses": ["127.0.0.1"], "port": listening, "disks": [str(disk), str(free)]}
-    assert run_module("_host_probe", **given)["in_use"] == []
+    arguments = {"addresses": ["127.0.0.1"], "port": listening, "disks": [str(disk), str(free)]}
+    assert run_module("_host_probe", **arguments)["in_use"] == []
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(disk)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     try:
         assert holder.stdout.readline() == b"held\n"
-        found = run_module("_host_probe", **given)
+        found = run_module("_host_probe", **arguments)
         assert (found["storage"], found["in_use"]) == ("active", [str(disk)])
         with open(free, "r+b") as mine:  # the probe takes no lock
             fcntl.lockf(mine, fcntl.LOCK_EX | fcntl.LOCK_NB)
     finally:
         holder.stdin.close()
         holder.wait()
-    assert run_module("_host_probe", **given)["in_use"] == []
+    assert run_module("_host_probe", **arguments)["in_use"] == []
 
 
 def test_no_lock_proves_something_only_with_a_lock_manager(tmp_path):

@@ -328,12 +328,12 @@ def test_all_files_of_a_domain_are_told(run_module, domain_xml, fake_host, monke
         return real(domain, flags).replace("</devices>", f"{live}</devices>")
 
     monkeypatch.setattr(libvirt.virDomain, "XMLDesc", describe)
-    (told,) = run_module("hypervisor_info", uri=uri)["hypervisor"]["domains"]
-    assert [each["source"] for each in told["disks"]] == [str(tmp_path / "vda")]
-    assert [(each["path"], each["only"]) for each in told["running_disks"]] == [(hot, "running")]
+    (facts,) = run_module("hypervisor_info", uri=uri)["hypervisor"]["domains"]
+    assert [each["source"] for each in facts["disks"]] == [str(tmp_path / "vda")]
+    assert [(each["path"], each["only"]) for each in facts["running_disks"]] == [(hot, "running")]
     files = {
         os.path.relpath(each["path"], tmp_path): (each["type"], each["written"])
-        for each in told["other_files"]
+        for each in facts["other_files"]
     }
     assert files == {
         ".": ("dir", True),
@@ -343,20 +343,20 @@ def test_all_files_of_a_domain_are_told(run_module, domain_xml, fake_host, monke
         "state": ("dir", True),
         "hot.qcow2": ("file", True),
     }
-    (live,) = [each for each in told["other_files"] if each["path"] == hot]
+    (live,) = [each for each in facts["other_files"] if each["path"] == hot]
     assert live["real_path"] == hot and [layer["path"] for layer in live["chain"]] == [base]
 
     domain = connection.lookupByName("vm")
     domain.destroy()
-    (told,) = run_module("hypervisor_info", uri=uri)["hypervisor"]["domains"]
-    assert hot not in [each["path"] for each in told["other_files"]]
+    (facts,) = run_module("hypervisor_info", uri=uri)["hypervisor"]["domains"]
+    assert hot not in [each["path"] for each in facts["other_files"]]
     # The files of the saved memory's definition, and an unreadable one.
     domain.create()
     domain.managedSave(0)
     saved = real(domain, 0).replace("</devices>", f"{disk(hot, 'vdb')}</devices>")
     monkeypatch.setattr(libvirt.virDomain, "managedSaveGetXMLDesc", lambda domain, flags=0: saved)
-    (told,) = run_module("hypervisor_info", uri=uri)["hypervisor"]["domains"]
-    assert hot in [each["path"] for each in told["other_files"]]
+    (facts,) = run_module("hypervisor_info", uri=uri)["hypervisor"]["domains"]
+    assert hot in [each["path"] for each in facts["other_files"]]
 
     def broken(domain, flags=0):
         raise libvirt.libvirtError("cannot read the image")
@@ -448,10 +448,8 @@ def test_the_missing_binding_is_named_with_its_package(run_module, no_binding):
 
 
 def test_kvm_that_is_not_offered_is_not_probed(run_module, default_host):
-    found = run_module("hypervisor_info", uri="test:///default", probe_kvm=True)["hypervisor"][
-        "kvm"
-    ]
-    assert (found["offered"], found["works"]) == (False, None)
+    kvm = run_module("hypervisor_info", uri="test:///default", probe_kvm=True)["hypervisor"]["kvm"]
+    assert (kvm["offered"], kvm["works"]) == (False, None)
     refused = run_module(
         "hypervisor_info", uri="test:///default", probe_kvm=True, probe_cpu={"mode": "fast"}
     )
@@ -465,11 +463,11 @@ def test_hosts_that_ssh_cannot_reach_are_a_warning(run_module, default_host, mon
         {"host": "kvm4", "uri": "qemu+tls://kvm4/system"},
     ]
     monkeypatch.setattr(reach, "_settings", lambda where: {"identityfile": ["/nowhere/id"]})
-    found = run_module(
+    answer = run_module(
         "hypervisor_info", uri="test:///default", migration_trust={"host": "kvm1", "peers": peers}
     )
     # Warnings of modules that ran before in this process are in the list too.
-    (warning,) = [text for text in map(str, found["warnings"]) if "cannot reach" in text]
+    (warning,) = [text for text in map(str, answer["warnings"]) if "cannot reach" in text]
     assert (
         "kvm1 cannot reach kvm2: no SSH key. Migrations from kvm1 to there will be refused; run the playbook drover.compute.migration_t"
         in warning
@@ -479,12 +477,12 @@ def test_hosts_that_ssh_cannot_reach_are_a_warning(run_module, default_host, mon
 def test_a_home_that_hangs_does_not_hold_up_the_reading(run_module, default_host, monkeypatch):
     monkeypatch.setattr(reach, "LOOK_TIMEOUT", 0.1)
     monkeypatch.setattr(reach, "look_at_all", lambda peers: time.sleep(5))
-    found = run_module(
+    answer = run_module(
         "hypervisor_info", uri="test:///default", migration_trust={"host": "kvm1", "peers": []}
     )
-    assert found["hypervisor"]["hypervisor_type"] == "TEST"
+    assert answer["hypervisor"]["hypervisor_type"] == "TEST"
     assert "kvm1: it cannot be told whether its SSH reaches other hosts for migrations" in str(
-        found["warnings"]
+        answer["warnings"]
     )
 
 
@@ -508,16 +506,16 @@ def test_what_is_free_in_a_folder_is_asked_of_its_file_system(
         )
         if name != "off":
             pool.create(0)
-    told = {pool.name(): pool.info()[3] / 2**30 for pool in connection.listAllStoragePools(0)}
+    free_gib = {pool.name(): pool.info()[3] / 2**30 for pool in connection.listAllStoragePools(0)}
     pools = {
         each["name"]: each["available_gb"]
         for each in run_module("hypervisor_info", uri=uri)["hypervisor"]["pools"]
     }
     free = shutil.disk_usage(tmp_path).free / 2**30
-    assert abs(told["fast"] - free) > 5, "or this proves nothing"
+    assert abs(free_gib["fast"] - free) > 5, "or this proves nothing"
     assert abs(pools["fast"] - free) < 2
     assert {name: pools[name] for name in ("gone", "off", "vms")} == {
-        name: round(told[name], 2) for name in ("gone", "off", "vms")
+        name: round(free_gib[name], 2) for name in ("gone", "off", "vms")
     }
 
 

@@ -36,10 +36,10 @@ OLD = 2 * _image_cache.UNUSED
 
 @pytest.fixture
 def server():
-    found = Server()
-    found.content = CONTENT
-    yield found
-    found.close()
+    image_server = Server()
+    image_server.content = CONTENT
+    yield image_server
+    image_server.close()
 
 
 @pytest.fixture
@@ -74,16 +74,16 @@ def test_from_a_url(bring, server, folder):
         [],
         [],
     )
-    found = bring(url=server.url)
-    assert (found["changed"], found["done"], found["image"]) == (
+    answer = bring(url=server.url)
+    assert (answer["changed"], answer["done"], answer["image"]) == (
         True,
         True,
         f"{folder}/_base/{DIGITS}",
     )
     assert names(folder) == [DIGITS, f"{DIGITS}.json"]
-    with open(found["image"], "rb") as file:
+    with open(answer["image"], "rb") as file:
         assert file.read() == CONTENT
-    assert os.stat(found["image"]).st_mode & 0o777 == 0o644
+    assert os.stat(answer["image"]).st_mode & 0o777 == 0o644
     again = bring(url=server.url)
     assert (again["changed"], again["done"], len(server.asked)) == (False, True, 1), (
         "it is read once"
@@ -104,12 +104,12 @@ def test_from_a_path(bring, folder, tmp_path, algorithm):
 
 
 def test_a_path_that_is_not_there_says_so(bring, tmp_path, folder):
-    found = bring(path=str(tmp_path / "nosuch"))
+    answer = bring(path=str(tmp_path / "nosuch"))
     assert (
-        found["failed"]
-        and found["absent"] is True
-        and found["unread"] is True
-        and "does not exist" in found["msg"]
+        answer["failed"]
+        and answer["absent"] is True
+        and answer["unread"] is True
+        and "does not exist" in answer["msg"]
     )
     assert DIGITS not in names(folder)
 
@@ -120,34 +120,34 @@ URI = "qemu+ssh://root@kvm2/system"
 @pytest.fixture
 def kvm2(tmp_path, monkeypatch):
     """Return another hypervisor with its own files, which has the image in its cache."""
-    found = Faraway(None, tmp_path / "kvm2")
-    found.write(f"/srv/_base/{DIGITS}", CONTENT)
-    found.getHostname, found.close = lambda: "kvm2", lambda: None
+    peer = Faraway(None, tmp_path / "kvm2")
+    peer.write(f"/srv/_base/{DIGITS}", CONTENT)
+    peer.getHostname, peer.close = lambda: "kvm2", lambda: None
 
     def connect(uri):
         assert uri == URI
-        return found
+        return peer
 
     monkeypatch.setattr(_image_cache, "open_connection", connect)
-    return found
+    return peer
 
 
 def test_from_another_hypervisor(bring, folder, kvm2):
-    given = {"peer": URI, "path": f"/srv/_base/{DIGITS}"}
-    foreseen = bring(**given, check_mode=True)
+    arguments = {"peer": URI, "path": f"/srv/_base/{DIGITS}"}
+    foreseen = bring(**arguments, check_mode=True)
     assert (foreseen["changed"], foreseen["done"], kvm2.downloads) == (True, False, [])
-    found = bring(**given)
-    assert (found["changed"], found["done"], found["image"]) == (
+    answer = bring(**arguments)
+    assert (answer["changed"], answer["done"], answer["image"]) == (
         True,
         True,
         f"{folder}/_base/{DIGITS}",
     )
-    with open(found["image"], "rb") as file:
+    with open(answer["image"], "rb") as file:
         assert file.read() == CONTENT
     assert names(folder) == [DIGITS, f"{DIGITS}.json"] and kvm2.pools == {}, (
         "nothing is left on either"
     )
-    again = bring(**given)
+    again = bring(**arguments)
     assert (again["changed"], len(kvm2.downloads)) == (False, 1)
 
 
@@ -167,21 +167,21 @@ def test_a_copy_from_another_hypervisor_goes_on_where_a_call_ended(folder, kvm2)
 def test_another_content_of_another_hypervisor_is_refused_and_removed(bring, folder, kvm2, longer):
     """The module checks the content that another hypervisor gives."""
     kvm2.write(f"/srv/_base/{DIGITS}", CONTENT[:-1] + bytes([CONTENT[-1] ^ 1]) + longer)
-    found = bring(peer=URI, path=f"/srv/_base/{DIGITS}")
+    answer = bring(peer=URI, path=f"/srv/_base/{DIGITS}")
     assert (
-        found["failed"]
-        and found["other_content"] is True
-        and f"What /srv/_base/{DIGITS} of kvm2 gives" in found["msg"]
+        answer["failed"]
+        and answer["other_content"] is True
+        and f"What /srv/_base/{DIGITS} of kvm2 gives" in answer["msg"]
     )
     assert names(folder) == []
 
 
 def test_a_hypervisor_that_gives_more_than_it_says_is_stopped(bring, folder, kvm2, monkeypatch):
     monkeypatch.setattr(faraway.Stream, "recv", lambda stream, most: bytes(most))
-    found = bring(peer=URI, path=f"/srv/_base/{DIGITS}")
+    answer = bring(peer=URI, path=f"/srv/_base/{DIGITS}")
     assert (
-        found["failed"]
-        and f"kvm2 gives more than the {len(CONTENT)} bytes" in found["msg"]
+        answer["failed"]
+        and f"kvm2 gives more than the {len(CONTENT)} bytes" in answer["msg"]
         and names(folder) == []
     )
 
@@ -196,21 +196,21 @@ def test_a_part_that_is_longer_than_the_file_is_read_anew(bring, folder, kvm2):
 
 @pytest.mark.parametrize("path", ["/srv/_base/gone", "/nosuch/folder"])
 def test_a_file_that_the_other_hypervisor_no_longer_has_says_so(bring, folder, kvm2, path):
-    found = bring(peer=URI, path=path)
+    answer = bring(peer=URI, path=path)
     assert (
-        found["failed"]
-        and f"kvm2 has no file {path} any more." in found["msg"]
-        and found["unread"] is True
+        answer["failed"]
+        and f"kvm2 has no file {path} any more." in answer["msg"]
+        and answer["unread"] is True
     )
     assert DIGITS not in names(folder)
 
 
 def test_a_hypervisor_that_is_not_reached_says_so(bring, folder):
-    found = bring(peer="qemu+tcp://127.0.0.1:9/system", path=f"/srv/_base/{DIGITS}")
+    answer = bring(peer="qemu+tcp://127.0.0.1:9/system", path=f"/srv/_base/{DIGITS}")
     assert (
-        found["failed"]
-        and "The image debian-12 cannot be copied from 127.0.0.1 to" in found["msg"]
-        and found["unread"] is True
+        answer["failed"]
+        and "The image debian-12 cannot be copied from 127.0.0.1 to" in answer["msg"]
+        and answer["unread"] is True
     )
     assert names(folder) == []
 
@@ -218,11 +218,11 @@ def test_a_hypervisor_that_is_not_reached_says_so(bring, folder):
 @pytest.mark.parametrize("parts", [True, False])
 def test_an_image_with_another_checksum_is_refused_and_removed(bring, server, folder, parts):
     server.content, server.parts = CONTENT[:-1] + bytes([CONTENT[-1] ^ 1]), parts
-    found = bring(url=server.url)
+    answer = bring(url=server.url)
     assert (
-        found["failed"]
-        and found["other_content"] is True
-        and f"not {DIGITS}. The copy was removed" in found["msg"]
+        answer["failed"]
+        and answer["other_content"] is True
+        and f"not {DIGITS}. The copy was removed" in answer["msg"]
     )
     assert names(folder) == []
 
@@ -244,10 +244,10 @@ def test_what_cannot_be_brought_is_a_sentence(bring, folder, given, words):
 
 def test_an_error_of_the_server_is_a_sentence(bring, server, folder):
     server.status = 404
-    found = bring(url=server.url)
+    answer = bring(url=server.url)
     assert (
-        "404 Not Found. Correct the source of the image debian-12." in found["msg"]
-        and found["unread"] is True
+        "404 Not Found. Correct the source of the image debian-12." in answer["msg"]
+        and answer["unread"] is True
     )
     assert DIGITS not in names(folder)
 
@@ -305,10 +305,10 @@ def test_two_at_once_bring_it_once(folder, server):
             problems.append(problem)
 
     workers = [threading.Thread(target=work) for dummy in range(4)]
-    for each in workers:
-        each.start()
-    for each in workers:
-        each.join()
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
     assert (
         problems == []
         and sorted(made) == [False, False, False, True]
@@ -339,11 +339,11 @@ def test_a_process_that_is_killed_leaves_nothing_whole(folder, server):
 def test_a_file_of_somebody_else_is_never_overwritten(bring, server, folder):
     (folder / "_base").mkdir()
     (folder / "_base" / DIGITS).write_bytes(b"mine")
-    found = bring(url=server.url)
+    answer = bring(url=server.url)
     assert (
-        found["failed"]
+        answer["failed"]
         and "is not the image debian-12: its checksum is another one. Nothing was overwritten"
-        in found["msg"]
+        in answer["msg"]
     )
     assert (folder / "_base" / DIGITS).read_bytes() == b"mine"
     # An image with the right content is used, and stays the property of its owner.
@@ -393,10 +393,10 @@ def test_an_image_that_is_backed_by_a_file_is_refused(bring, folder, tmp_path):
         ],
         check=True,
     )
-    found = bring(
+    answer = bring(
         path=str(image), checksum=f"sha256:{hashlib.sha256(image.read_bytes()).hexdigest()}"
     )
-    assert found["failed"] and "is backed by another file" in found["msg"] and names(folder) == []
+    assert answer["failed"] and "is backed by another file" in answer["msg"] and names(folder) == []
 
 
 def test_an_upload_is_removed_when_it_was_taken_and_when_it_is_wrong(bring, folder):

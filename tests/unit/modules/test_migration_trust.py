@@ -133,10 +133,10 @@ def test_a_key_of_a_host_in_wrong_hands_is_refused(run_module, home):
         *fleet()[:2],
         peer("kvm3", 3, keys=[{"user": "root", "public_key": f"{KEY.format(3)}\n{KEY.format(4)}"}]),
     ]
-    said = run_module("_migration_trust", state="present", host="kvm1", peers=evil)["msg"]
+    message = run_module("_migration_trust", state="present", host="kvm1", peers=evil)["msg"]
     assert (
-        said.startswith("kvm1, account root: ")
-        and "is no public SSH key" in said
+        message.startswith("kvm1, account root: ")
+        and "is no public SSH key" in message
         and not (home / ".ssh").exists()
     )
 
@@ -163,10 +163,10 @@ def test_connections(run_module, home):
         {"host": "kvm2", "uri": "test:///default"},
         {"host": "kvm3", "uri": None},
     ]
-    found = run_module("_migration_trust", state="checked", host="kvm1", peers=peers)
-    assert found["sentences"] == [] and found["tried"] == ["kvm2"] and found["unreached"] == []
+    answer = run_module("_migration_trust", state="checked", host="kvm1", peers=peers)
+    assert answer["sentences"] == [] and answer["tried"] == ["kvm2"] and answer["unreached"] == []
     peers.append({"host": "kvm4", "uri": "qemu+ssh://root@nowhere.invalid/system"})
-    found = run_module("_migration_trust", state="checked", host="kvm1", peers=peers)
-    (said,) = found["sentences"]
-    assert found["tried"] == ["kvm2", "kvm4"] and found["unreached"] == ["kvm4"]
+    answer = run_module("_migration_trust", state="checked", host="kvm1", peers=peers)
+    (said,) = answer["sentences"]
+    assert answer["tried"] == ["kvm2", "kvm4"] and answer["unreached"] == ["kvm4"]
     assert said.startswith("kvm1 cannot reach kvm4: ")

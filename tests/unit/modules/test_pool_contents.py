@@ -57,15 +57,15 @@ def test_all_that_a_domain_needs_is_listed(listed, tmp_path):
     os.link(own, folder / "same")
     (folder / "notes.txt").write_text("mine")
     os.symlink(folder, tmp_path / "elsewhere")
-    found = listed(
+    answer = listed(
         disk(tmp_path / "elsewhere" / "own.qcow2") + CDROM.format(folder / "below" / "medium.iso"),
         disk(outside),
         "<disk type='file'><driver type='raw'/><source file='{}'/><target dev='vda' bus='virtio'/></disk>".format(
             folder / "gone.img"
         ),
     )
-    assert found["rc"] == 0 and found["changed"] is False, found
-    assert paths(found["needed"]) == [
+    assert answer["rc"] == 0 and answer["changed"] is False, answer
+    assert paths(answer["needed"]) == [
         "base.qcow2",
         "behind.qcow2",
         "gone.img",
@@ -74,13 +74,13 @@ def test_all_that_a_domain_needs_is_listed(listed, tmp_path):
         "own.qcow2",
         "same",
     ]
-    assert {each["reason"] for each in found["needed"] if each["path"] == own} == {
+    assert {each["reason"] for each in answer["needed"] if each["path"] == own} == {
         "the domain vm1 uses it"
     }
-    assert [(os.path.basename(each["path"]), each["reason"]) for each in found["others"]] == [
+    assert [(os.path.basename(each["path"]), each["reason"]) for each in answer["others"]] == [
         ("notes.txt", None)
     ]
-    assert found["doubts"] == []
+    assert answer["doubts"] == []
 
 
 def test_an_empty_pool_lists_nothing(listed, tmp_path):
@@ -103,28 +103,28 @@ def test_an_image_of_nobody_is_no_domains(listed):
 def test_what_is_behind_a_disk_and_cannot_be_read_is_a_doubt(listed, tmp_path):
     gone = qemu_img(tmp_path / "gone.qcow2")
     os.remove(gone)
-    found = listed(disk(gone))
-    assert found["needed"] == [] and any(
-        "gone.qcow2 is not there" in each for each in found["doubts"]
-    ), found
+    answer = listed(disk(gone))
+    assert answer["needed"] == [] and any(
+        "gone.qcow2 is not there" in each for each in answer["doubts"]
+    ), answer
 
 
 def test_a_pool_that_is_not_there_is_a_failure(listed):
-    found = listed(pool="slow")
+    answer = listed(pool="slow")
     assert (
-        found["rc"] == 1
-        and "There is no storage pool slow on" in found["msg"]
-        and "not known what is in it" in found["msg"]
+        answer["rc"] == 1
+        and "There is no storage pool slow on" in answer["msg"]
+        and "not known what is in it" in answer["msg"]
     )
 
 
 def test_a_folder_that_cannot_be_read_is_a_failure(listed):
     os.rmdir(listed.folder)
-    found = listed()
+    answer = listed()
     assert (
-        found["rc"] == 1
-        and f"The folder {listed.folder} of" in found["msg"]
-        and "cannot be read" in found["msg"]
+        answer["rc"] == 1
+        and f"The folder {listed.folder} of" in answer["msg"]
+        and "cannot be read" in answer["msg"]
     )
 
 
@@ -134,11 +134,11 @@ def test_a_mount_that_is_not_there_is_not_an_empty_pool(run_module, fake_host, t
     connection.storagePoolDefineXML(
         f"<pool type='netfs'><name>nfs</name>{source}<target><path>{tmp_path}</path></target></pool>"
     )
-    found = run_module("_pool_contents", uri=uri, pool="nfs")
+    answer = run_module("_pool_contents", uri=uri, pool="nfs")
     assert (
-        found["rc"] == 1
-        and "does not run" in found["msg"]
-        and "virsh pool-start nfs" in found["msg"]
+        answer["rc"] == 1
+        and "does not run" in answer["msg"]
+        and "virsh pool-start nfs" in answer["msg"]
     )
 
 

@@ -68,89 +68,89 @@ class Host:
     def double(self):
         """Return the CPUs and devices that two instances have."""
         cpus = [cpu for cell in self.cells for cpu in cell.pinned]
-        found = [cpu for cpu in set(cpus) if cpus.count(cpu) > 1] + [
+        doubles = [cpu for cpu in set(cpus) if cpus.count(cpu) > 1] + [
             address for address, names in self.devices.items() if len(names) > 1
         ]
         for device in self.document["pci"]:
             parent = device.get("parent_addr")
             if parent and device["address"] in self.devices and parent in self.devices:
-                found.append(parent)
-        return found
+                doubles.append(parent)
+        return doubles
 
 
 def wrong(host, request, placed):
     """Return a list of sentences about errors in the resources that a request gets on a host,
     before they count."""
     topology = request.topology
-    found = []
+    problems = []
     if topology is not None:
         numbers = [cell["host"] for cell in placed["cells"]]
         if len(set(numbers)) != len(topology.cells):
-            found.append("a guest cell has no host cell of its own")
+            problems.append("a guest cell has no host cell of its own")
         for guest, each in zip(topology.cells, placed["cells"]):
-            found += _wrong_cell(host, host.cell(each["host"]), topology, guest, each)
+            problems += _wrong_cell(host, host.cell(each["host"]), topology, guest, each)
     for asked, given in zip(request.pci, placed["pci"]):
-        found += _wrong_devices(
+        problems += _wrong_devices(
             host, asked, given, {cell["host"] for cell in placed["cells"]} if topology else None
         )
-    return found
+    return problems
 
 
 def _wrong_cell(host, cell, topology, guest, placed):
-    found = []
+    problems = []
     cpus = list(placed["pins"].values())
     if sorted(map(int, placed["pins"])) != list(guest.pinned) or placed["shared"] != list(
         guest.shared
     ):
-        found.append("not each vCPU has its place")
+        problems.append("not each vCPU has its place")
     if (
         len({*cpus, *placed["reserved"]}) != len(cpus) + len(placed["reserved"])
         or cell.cpus(placed) - cell.free
     ):
-        found.append(f"pins {cpus} are not free")
+        problems.append(f"pins {cpus} are not free")
     wanted = 1 if topology.emulator_policy == "isolate" and placed["guest"] == 0 else 0
     if len(placed["reserved"]) != wanted:
-        found.append("the emulator has not its CPU")
+        problems.append("the emulator has not its CPU")
     on_core = [sum(cpu in core for cpu in cpus) for core in cell.document["siblings"]]
     if topology.thread_policy == "require" and on_core.count(1) > 1:
-        found.append(f"pins {cpus} are on threads of different cores")
+        problems.append(f"pins {cpus} are on threads of different cores")
     if topology.thread_policy == "isolate" and max(on_core, default=0) > 1:
-        found.append(f"pins {cpus} share a core")
+        problems.append(f"pins {cpus} share a core")
     size = placed["page_kb"]
     if (size is None) != (topology.page_size is None):
-        found.append("the page size is not that of the request")
+        problems.append("the page size is not that of the request")
     if size is not None and (
         guest.memory_mb * 1024 % size or guest.memory_mb * 1024 > cell.free_pages(size) * size
     ):
-        found.append(f"there are not enough pages of {size} KiB")
+        problems.append(f"there are not enough pages of {size} KiB")
     if topology.cpu_policy != "dedicated":
         if (
             cell.shared + len(guest.shared)
             > len(cell.document["cpus"]) * host.document["cpu_allocation_ratio"]
         ):
-            found.append("too many shared vCPUs")
+            problems.append("too many shared vCPUs")
         if (
             cell.memory + guest.memory_mb
             > cell.document["memory_mb"] * host.document["ram_allocation_ratio"]
         ):
-            found.append("too much memory")
-    return found
+            problems.append("too much memory")
+    return problems
 
 
 def _wrong_devices(host, asked, given, chosen):
-    found = []
+    problems = []
     if len(given["devices"]) != asked.count:
-        found.append("not as many devices as asked for")
+        problems.append("not as many devices as asked for")
     known = {device["address"]: device for device in host.document["pci"]}
     for each in given["devices"]:
         device = known[each["address"]]
         if device["address"] in host.devices:
-            found.append(f"{device['address']} is taken")
+            problems.append(f"{device['address']} is taken")
         if not any(all(device.get(key) == value for key, value in spec) for spec in asked.specs):
-            found.append(f"{device['address']} is another device")
+            problems.append(f"{device['address']} is another device")
         if chosen is not None and device["numa_node"] not in near(host, asked.policy, chosen):
-            found.append(f"{device['address']} is too far away")
-    return found
+            problems.append(f"{device['address']} is too far away")
+    return problems
 
 
 def near(host, policy, chosen):

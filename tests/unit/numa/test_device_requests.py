@@ -162,11 +162,11 @@ def test_aliases_that_are_refused_in_placement(aliases, words):
 
 
 def test_aliases_in_placement_have_a_class_and_traits():
-    given = [
+    alias_specs = [
         GPU_ALIAS,
         {"name": "nic", "resource_class": "fast-nic", "traits": "HW_NIC_ACCEL_SSL, blue"},
     ]
-    aliases = read_aliases(given, in_placement=True)
+    aliases = read_aliases(alias_specs, in_placement=True)
     assert [(each.resource_class, each.traits) for each in aliases.values()] == [
         ("CUSTOM_PCI_10DE_2204", ()),
         ("CUSTOM_FAST_NIC", ("CUSTOM_BLUE", "HW_NIC_ACCEL_SSL")),
@@ -190,14 +190,14 @@ def test_requests_that_are_refused(text, words):
 
 def test_the_flavor_s_policy_replaces_that_of_the_alias():
     aliases = read_aliases([{**GPU_ALIAS, "numa_policy": "preferred"}])
-    asked, constraints = read_request(
+    request, constraints = read_request(
         1,
         512,
         {"pci_passthrough:alias": "gpu:2", "hw:pci_numa_affinity_policy": "socket"},
         {},
         aliases,
     )
-    assert [(each.count, each.policy) for each in asked.pci] == [(2, "socket")]
+    assert [(each.count, each.policy) for each in request.pci] == [(2, "socket")]
     assert constraints.required == {SOCKET_TRAIT}
     assert requests_of_flavor({"pci_passthrough:alias": "gpu:0"}, aliases) == ()
     with pytest.raises(InvalidSpecs, match="An image may not change that"):
@@ -207,13 +207,13 @@ def test_the_flavor_s_policy_replaces_that_of_the_alias():
 
 
 def test_no_device_is_given_away_unasked():
-    asked, _constraints = read_request(
+    request, _constraints = read_request(
         1, 512, {"pci_passthrough:alias": "gpu:1"}, {}, read_aliases([GPU_ALIAS])
     )
     for specs, fits in (([], False), ([{"vendor_id": "10de"}], True)):
         hosts = NumaHosts([{"name": "kvm1", "cells": [], "pci": DEVICES, "device_spec": specs}])
-        assert hosts.fits(asked).mask.tolist() == [fits]
-    assert hosts.place(asked, 0)["pci"][0]["devices"][0]["address"] == GPU["address"]
+        assert hosts.fits(request).mask.tolist() == [fits]
+    assert hosts.place(request, 0)["pci"][0]["devices"][0]["address"] == GPU["address"]
 
 
 def test_the_reason_of_a_host_is_a_sentence():

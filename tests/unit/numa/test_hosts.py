@@ -64,8 +64,8 @@ def hosts(*instances):
 
 def test_two_domains_on_one_cpu_count_both():
     one, two = by_hand(1, 2, devices=[GPU["address"]]), by_hand(1, devices=[GPU["address"]])
-    found = hosts(one, two)
-    assert found.usage(0) == [
+    numa_hosts = hosts(one, two)
+    assert numa_hosts.usage(0) == [
         {
             "id": 0,
             "memory_mb": 2048,
@@ -74,20 +74,20 @@ def test_two_domains_on_one_cpu_count_both():
             "pages_free": {"4": 1048576, "2048": 768},
         }
     ]
-    found.release(0, one)
-    assert found.usage(0)[0]["pinned"] == [1]
+    numa_hosts.release(0, one)
+    assert numa_hosts.usage(0)[0]["pinned"] == [1]
     with pytest.raises(DroverError, match="The PCI device 0000:81:00.0 of host kvm1 is not free"):
-        found.consume(0, by_hand(devices=[GPU["address"]]))
-    found.release(0, two)
-    assert found.usage(0) == hosts().usage(0)
+        numa_hosts.consume(0, by_hand(devices=[GPU["address"]]))
+    numa_hosts.release(0, two)
+    assert numa_hosts.usage(0) == hosts().usage(0)
 
 
 def test_a_pin_outside_of_the_dedicated_cpus_takes_none_of_them():
-    found = hosts(by_hand(0, 99))
+    numa_hosts = hosts(by_hand(0, 99))
     asked, _constraints = read_request(6, 512, {"hw:cpu_policy": "dedicated"}, {}, {})
-    assert sorted(found.place(asked, 0)["cells"][0]["pins"].values()) == CELL["pcpus"]
+    assert sorted(numa_hosts.place(asked, 0)["cells"][0]["pins"].values()) == CELL["pcpus"]
     with pytest.raises(DroverError, match="CPU 0 of host kvm1 is not free"):
-        found.consume(0, by_hand(0))
+        numa_hosts.consume(0, by_hand(0))
 
 
 def test_cells_and_devices_that_are_gone_take_nothing():
@@ -96,24 +96,24 @@ def test_cells_and_devices_that_are_gone_take_nothing():
 
 
 def test_nothing_is_counted_where_a_part_is_not_free():
-    found = hosts(by_hand(1))
-    before = found.usage(0)
+    numa_hosts = hosts(by_hand(1))
+    before = numa_hosts.usage(0)
     with pytest.raises(DroverError, match="CPU 1 of host kvm1 is not free"):
-        found.consume(0, by_hand(2, 1, devices=[GPU["address"]]))
+        numa_hosts.consume(0, by_hand(2, 1, devices=[GPU["address"]]))
     with pytest.raises(DroverError, match="No instance is pinned to CPU 2 of host kvm1"):
-        found.release(0, by_hand(1, 2))
-    assert found.usage(0) == before
+        numa_hosts.release(0, by_hand(1, 2))
+    assert numa_hosts.usage(0) == before
 
 
 def test_more_pages_than_there_are_leave_none():
-    found = hosts(*[by_hand() for _each in range(4)])
-    assert found.usage(0)[0]["pages_free"]["2048"] == -256
+    numa_hosts = hosts(*[by_hand() for _each in range(4)])
+    assert numa_hosts.usage(0)[0]["pages_free"]["2048"] == -256
     asked, _constraints = read_request(1, 2, {"hw:mem_page_size": "2048"}, {}, {})
-    assert found.fits(asked).why(0) == "numa fit"
+    assert numa_hosts.fits(asked).why(0) == "numa fit"
 
 
 def test_a_forced_host_has_no_ratios():
-    asked, _constraints = read_request(2, 512, {"hw:numa_nodes": "1"}, {}, {})
+    request, _constraints = read_request(2, 512, {"hw:numa_nodes": "1"}, {}, {})
     found = NumaHosts([{"name": "kvm1", "cells": [CELL], "cpu_allocation_ratio": 0.5}])
-    assert found.fits(asked).why(0) == "numa fit"
-    assert found.fits(type(asked)(asked.topology, with_limits=False)).mask[0]
+    assert found.fits(request).why(0) == "numa fit"
+    assert found.fits(type(request)(request.topology, with_limits=False)).mask[0]

@@ -15,7 +15,7 @@ PINNED = {"hw:cpu_policy": "dedicated"}
 
 def cell(number, pcpus=(1, 2, 3), memory_mb=4096, pages=512, size_kb=2048, **more):
     small = {"size_kb": 4, "total": (memory_mb * 1024 - pages * size_kb) // 4, "reserved": 0}
-    found = {
+    cell_facts = {
         "id": number,
         "cpus": [0],
         "pcpus": list(pcpus),
@@ -23,7 +23,11 @@ def cell(number, pcpus=(1, 2, 3), memory_mb=4096, pages=512, size_kb=2048, **mor
         "memory_mb": memory_mb,
         "socket": number,
     }
-    return {**found, "pages": [small, {"size_kb": size_kb, "total": pages, "reserved": 0}], **more}
+    return {
+        **cell_facts,
+        "pages": [small, {"size_kb": size_kb, "total": pages, "reserved": 0}],
+        **more,
+    }
 
 
 @pytest.mark.parametrize(
@@ -86,19 +90,19 @@ def cell(number, pcpus=(1, 2, 3), memory_mb=4096, pages=512, size_kb=2048, **mor
     ],
 )
 def test_the_resource_that_ran_out_is_named(vcpus, memory_mb, specs, cells, text):
-    asked, _constraints = read_request(vcpus, memory_mb, specs, {}, {})
+    request, _constraints = read_request(vcpus, memory_mb, specs, {}, {})
     hosts = NumaHosts([{"name": "kvm1", "cells": cells, "cpu_allocation_ratio": 1.0}])
-    assert not hosts.fits(asked).mask[0]
-    lack = hosts.lack(asked, 0)
+    assert not hosts.fits(request).mask[0]
+    lack = hosts.lack(request, 0)
     assert text in lack.text and lack.share > 0
 
 
 def test_the_host_that_lacks_least_is_the_nearest():
-    asked, _constraints = read_request(4, 64, PINNED, {}, {})
+    request, _constraints = read_request(4, 64, PINNED, {}, {})
     hosts = NumaHosts(
         [
             {"name": name, "cells": [cell(0, pcpus=range(1, 1 + count))]}
             for name, count in (("a", 1), ("b", 3), ("c", 2))
         ]
     )
-    assert min(range(3), key=lambda host: hosts.lack(asked, host).share) == 1
+    assert min(range(3), key=lambda host: hosts.lack(request, host).share) == 1

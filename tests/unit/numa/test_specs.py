@@ -19,10 +19,10 @@ DEDICATED = {"hw:cpu_policy": "dedicated"}
 
 
 def test_without_a_wish_there_are_no_cells():
-    found = read_constraints(
+    constraints = read_constraints(
         4, 4096, {"hw:cpu_policy": "shared", "hw:numa_cpus.0": "0-3", "hw:numa_mem.0": "4096"}
     )
-    assert (found.topology, found.resources) == (None, {})
+    assert (constraints.topology, constraints.resources) == (None, {})
 
 
 def test_mixed_splits_the_vcpus_of_each_cell():

@@ -59,22 +59,26 @@ def place(found, vcpus=2, memory_mb=1024, host="kvm1", **extra_specs):
 
 
 def test_pins_go_beside_those_of_domains(url):
-    found = hosts(
+    numa_hosts = hosts(
         url,
         node(domain("web", 2, 1024, pins(1, 9, cell=0, emulator="2")), options=SETS),
         fleets.host("kvm2"),
     )
-    (cell,) = place(found, hw__cpu_policy="dedicated")["cells"]
+    (cell,) = place(numa_hosts, hw__cpu_policy="dedicated")["cells"]
     # Most free pinned CPUs first: cell 1, which is empty.
     assert (cell["host"], cell["pins"]) == (1, {"0": 5, "1": 13})
     (cell,) = place(
-        found, 3, hw__cpu_policy="dedicated", hw__numa_nodes="1", hw__cpu_thread_policy="require"
+        numa_hosts,
+        3,
+        hw__cpu_policy="dedicated",
+        hw__numa_nodes="1",
+        hw__cpu_thread_policy="require",
     )["cells"]
     assert cell["host"] == 1
     with pytest.raises(DoesNotFit):
-        place(found, 8, 1024, hw__cpu_policy="dedicated")
+        place(numa_hosts, 8, 1024, hw__cpu_policy="dedicated")
     with pytest.raises(DoesNotFit) as refused:
-        place(found, host="kvm2", hw__cpu_policy="dedicated")
+        place(numa_hosts, host="kvm2", hw__cpu_policy="dedicated")
     assert refused.value.why == "no host topology"
 
 
@@ -87,22 +91,22 @@ def test_pages_of_domains_and_reserved_ones_are_taken(url):
         state="shutoff",
     )
     options = {**SETS, "reserved_huge_pages": ["node:1,size:2048,count:1536"]}
-    found = hosts(url, node(user, options=options))
-    assert place(found, memory_mb=2048, hw__mem_page_size="2048")["cells"][0]["host"] == 0
+    numa_hosts = hosts(url, node(user, options=options))
+    assert place(numa_hosts, memory_mb=2048, hw__mem_page_size="2048")["cells"][0]["host"] == 0
     with pytest.raises(DoesNotFit):
-        place(found, memory_mb=2050, hw__mem_page_size="2048")
+        place(numa_hosts, memory_mb=2050, hw__mem_page_size="2048")
 
 
 def test_devices_go_by_their_specs_and_owners(url):
     users = [domain("web", 1, 64, devices=[("pci", "0000:3b:02.0")])]
-    found = hosts(
+    numa_hosts = hosts(
         url, node(*users, options={**SETS, "pci_device_specs": SPECS}, **machines.devices())
     )
-    (given,) = place(found, pci_passthrough__alias="vf:1")["pci"]
+    (given,) = place(numa_hosts, pci_passthrough__alias="vf:1")["pci"]
     assert [each["address"] for each in given["devices"]] == ["0000:3b:02.1"]
     with pytest.raises(DoesNotFit):
-        place(found, pci_passthrough__alias="vf:2")
+        place(numa_hosts, pci_passthrough__alias="vf:2")
     assert (
-        place(found, pci_passthrough__alias="gpu:1")["pci"][0]["devices"][0]["address"]
+        place(numa_hosts, pci_passthrough__alias="gpu:1")["pci"][0]["devices"][0]["address"]
         == "0000:85:00.0"
     )

@@ -186,17 +186,25 @@ def test_an_allocation_is_mended_where_the_domain_is(fleet_url, damage):
     }
     kind = kind.get(damage, "wrong_host")
     before = fleets.snapshot(fleet_url)
-    found = look(fleet_url)
-    assert kinds(found) == [(kind, "web")]
-    assert (found["changed"], found["mended"], found["sound"]) == (False, [], False)
-    assert found["findings"][0]["host"] == "kvm1"
+    audit_report = look(fleet_url)
+    assert kinds(audit_report) == [(kind, "web")]
+    assert (audit_report["changed"], audit_report["mended"], audit_report["sound"]) == (
+        False,
+        [],
+        False,
+    )
+    assert audit_report["findings"][0]["host"] == "kvm1"
     assert (
-        found["findings"][0]["heal"]
+        audit_report["findings"][0]["heal"]
         == "gives it VCPU 2, MEMORY_MB 64 on kvm1, over capacity or not"
     )
     assert fleets.snapshot(fleet_url) == before
-    found = heal(fleet_url)
-    assert (found["changed"], kinds(found, "mended"), found["left"]) == (True, [(kind, "web")], [])
+    audit_report = heal(fleet_url)
+    assert (audit_report["changed"], kinds(audit_report, "mended"), audit_report["left"]) == (
+        True,
+        [(kind, "web")],
+        [],
+    )
     assert fleets.holdings(fleet_url) == right
     assert fleets.where(fleet_url) == {"web": "kvm1", "mail": "kvm1", "db": "kvm3"}
     assert counted_right(fleet_url)
@@ -224,10 +232,13 @@ def test_what_runs_gets_its_room_over_capacity(fleet_url):
     fleets.claim(fleet_url, selection("big", "kvm1", vcpus=1))
     hold(fleet_url, WEB, "kvm1")
     fleets.claim(fleet_url, selection("more", "kvm1", vcpus=2))
-    found = heal(fleet_url)
-    assert kinds(found, "mended") == [("allocation_missing", "web")]
-    assert kinds(found, "left") == [("over_capacity", "kvm1")]
-    assert (found["sound"], found["left"][0]["why"]) == (True, "VCPU: 6 is allocated of 4.")
+    audit_report = heal(fleet_url)
+    assert kinds(audit_report, "mended") == [("allocation_missing", "web")]
+    assert kinds(audit_report, "left") == [("over_capacity", "kvm1")]
+    assert (audit_report["sound"], audit_report["left"][0]["why"]) == (
+        True,
+        "VCPU: 6 is allocated of 4.",
+    )
     assert fleets.used(fleet_url)["kvm1"] == 6
 
 
@@ -258,13 +269,13 @@ def test_what_is_not_certain_is_left(fleet_url, shown):
 
 def test_a_domain_on_two_hosts_names_both(fleet_url):
     show(fleet_url, "kvm3", "web", "shutoff")
-    (found,) = look(fleet_url)["findings"]
-    assert (found["kind"], found["host"]) == ("domain_doubled", "kvm1, kvm3")
+    (finding,) = look(fleet_url)["findings"]
+    assert (finding["kind"], finding["host"]) == ("domain_doubled", "kvm1, kvm3")
     assert (
-        found["why"]
+        finding["why"]
         == "One domain is on several hosts: running on kvm1 (read 0 s ago), shutoff on kvm3 (read 0 s ago)."
     )
-    assert "fence one by hand" in found["heal"]
+    assert "fence one by hand" in finding["heal"]
 
 
 def test_hostile_c3_reports_of_different_times_are_no_double(fleet_url):
@@ -325,12 +336,12 @@ def test_an_evacuation_holds_both_ends_until_its_source_is_back(fleet_url):
             connection, WEB, "kvm2", None, migration_claims.EVACUATION, NOW
         )
         migration_claims.finish(connection, opened["uuid"], PROOF, "running", NOW)
-    held = fleets.holdings(fleet_url)
-    assert kinds(heal(fleet_url)) == [] and set(held[WEB]) == {"kvm1", "kvm2"}
+    holdings = fleets.holdings(fleet_url)
+    assert kinds(heal(fleet_url)) == [] and set(holdings[WEB]) == {"kvm1", "kvm2"}
     # kvm1 is back, and shows an instance that was started on another host.
     show(fleet_url, "kvm1", "web")
     assert kinds(heal(fleet_url)) == [("domain_doubled", "web")]
-    assert fleets.holdings(fleet_url) == held
+    assert fleets.holdings(fleet_url) == holdings
 
 
 def test_an_allocation_of_nobody(fleet_url):
@@ -453,14 +464,14 @@ def test_nodes_and_providers_that_lost_each_other(fleet_url):
         sa.update(providers).where(providers.c.name == "kvm3").values(uuid=uuid_of("other")),
     )
     before = fleets.snapshot(fleet_url)
-    found = heal(fleet_url)
-    assert kinds(found) == [
+    audit_report = heal(fleet_url)
+    assert kinds(audit_report) == [
         ("wrong_host", "db"),
         ("node_without_service", "kvm2"),
         ("node_without_provider", "kvm3"),
         ("provider_without_node", "kvm3"),
     ]
-    assert "has no resource provider" in found["left"][0]["heal"]
+    assert "has no resource provider" in audit_report["left"][0]["heal"]
     assert fleets.snapshot(fleet_url) == before
 
 
@@ -555,15 +566,15 @@ def test_findings_are_plain_and_in_order(fleet_url):
     show(fleet_url, "kvm3", "web")
     hold(fleet_url, uuid_of("nobody"), "kvm2", VCPU=1)
     begin(fleet_url, "mail", "kvm2", NOW - 30 * HOUR)
-    found = look(fleet_url)
-    assert json.loads(json.dumps(found)) == found
-    assert [each["kind"] for each in found["findings"]] == [
+    audit_report = look(fleet_url)
+    assert json.loads(json.dumps(audit_report)) == audit_report
+    assert [each["kind"] for each in audit_report["findings"]] == [
         "domain_doubled",
         "allocation_of_nobody",
         "migration_old",
     ]
-    assert {each["kind"] for each in found["findings"]} <= set(findings.KINDS)
-    assert all(each["advice"] and each["why"].endswith(".") for each in found["findings"])
+    assert {each["kind"] for each in audit_report["findings"]} <= set(findings.KINDS)
+    assert all(each["advice"] and each["why"].endswith(".") for each in audit_report["findings"])
 
 
 def test_the_number_of_queries_does_not_grow(prepared_url):
@@ -617,10 +628,10 @@ def test_any_damage_is_mended_or_said(prepared_url, seed):
     with Store.open(prepared_url).read() as connection:
         domains = connection.execute(sa.select(table)).all()
     before = look(prepared_url)["findings"]
-    found = heal(prepared_url, release_expired=True)
-    assert found["findings"] == before
-    assert found["mended"] == [each for each in before if each["safe"]]
-    assert not any(each["safe"] for each in found["left"])
+    audit_report = heal(prepared_url, release_expired=True)
+    assert audit_report["findings"] == before
+    assert audit_report["mended"] == [each for each in before if each["safe"]]
+    assert not any(each["safe"] for each in audit_report["left"])
     assert counted_right(prepared_url)
     assert heal(prepared_url, release_expired=True)["changed"] is False
     with Store.open(prepared_url).read() as connection:

@@ -125,20 +125,24 @@ def test_all_or_none(fleet_url):
 
 
 def test_a_batch_counts_what_it_claimed_itself(fleet_url):
-    found = fleets.claim(
+    claimed = fleets.claim(
         fleet_url, *(selection(f"web{number}", "kvm1", "kvm2", vcpus=2) for number in range(4))
     )
-    assert [item["host"] for item in found] == ["kvm1", "kvm1", "kvm2", "kvm2"]
+    assert [item["host"] for item in claimed] == ["kvm1", "kvm1", "kvm2", "kvm2"]
     assert fleets.used(fleet_url) == {"kvm1": 4, "kvm2": 4}
 
 
 def test_a_claim_says_all_that_a_build_needs(fleet_url):
-    (found,) = fleets.claim(fleet_url, selection("web", "kvm1", "kvm2", "kvm3"))
+    (claimed,) = fleets.claim(fleet_url, selection("web", "kvm1", "kvm2", "kvm3"))
     provider = fleets.columns(fleet_url)["uuid"][0]
-    assert (found["uuid"], found["name"], found["new"]) == (fleets.uuid_of("web"), "web", True)
-    assert (found["host"], found["node"], found["provider"]) == ("kvm1", "kvm1", provider)
-    assert found["resources"] == {"VCPU": 1, "MEMORY_MB": 64, "DISK_GB": 0}
-    assert [place["host"] for place in found["alternates"]] == ["kvm2", "kvm3"]
+    assert (claimed["uuid"], claimed["name"], claimed["new"]) == (
+        fleets.uuid_of("web"),
+        "web",
+        True,
+    )
+    assert (claimed["host"], claimed["node"], claimed["provider"]) == ("kvm1", "kvm1", provider)
+    assert claimed["resources"] == {"VCPU": 1, "MEMORY_MB": 64, "DISK_GB": 0}
+    assert [place["host"] for place in claimed["alternates"]] == ["kvm2", "kvm3"]
     assert fleets.holdings(fleet_url) == {
         fleets.uuid_of("web"): {"kvm1": {"VCPU": 1, "MEMORY_MB": 64}}
     }

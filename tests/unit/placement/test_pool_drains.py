@@ -152,10 +152,10 @@ def test_a_claim_and_a_drain_at_the_same_moment(prepared_url):
 def test_a_host_shows_that_its_pool_is_drained(prepared_url):
     fleets.discover(prepared_url, machine("kvm1", wanted=[RESERVED]))
     drain(prepared_url)
-    found = run("host_info", {}, store_url=prepared_url, host="kvm1")
-    (shown,) = found["storage_pools"]
+    host_info = run("host_info", {}, store_url=prepared_url, host="kvm1")
+    (shown,) = host_info["storage_pools"]
     assert (shown["drained"], shown["reserved_gb"], shown["capacity_gb"]) == (True, 100, 400)
-    assert " ".join(found["table"][-1].split()).startswith("ssd running, drained 0/400 GiB")
+    assert " ".join(host_info["table"][-1].split()).startswith("ssd running, drained 0/400 GiB")
 
 
 def test_pools_that_cannot_be_drained_are_refused_with_a_way_out(prepared_url):

@@ -287,11 +287,11 @@ def test_capacity_is_rounded_down_to_be_shown_only(prepared_url):
 def test_an_inventory_in_use_is_not_removed(prepared_url):
     put(prepared_url, "a", inventories={"VCPU": {"total": 4}, "DISK_GB": {"total": 10}})
     use(prepared_url, "a", {"VCPU": 3})
-    for wanted in ({}, {"DISK_GB": {"total": 10}}):
+    for inventories in ({}, {"DISK_GB": {"total": 10}}):
         with refused(
             prepared_url, "inventory of", "VCPU", f"in use: INSTANCE {uuid_of('web')} (3 VCPU)"
         ):
-            put(prepared_url, "a", inventories=wanted)
+            put(prepared_url, "a", inventories=inventories)
     assert sorted(put(prepared_url, "a", inventories={"VCPU": {"total": 4}})["inventories"]) == [
         "VCPU"
     ]
@@ -472,13 +472,13 @@ def test_a_subtree_moves_with_its_root(prepared_url):
 
 def test_loops_are_refused(prepared_url):
     chain(prepared_url, "a", "b", "c", "d")
-    for name, parent, why in (
+    for name, parent, reason in (
         ("a", "a", "itself"),
         ("a", "b", "b is below it"),
         ("b", "d", "d is below it"),
     ):
         with refused(
-            prepared_url, f"Resource provider {name} cannot have the parent {parent}: ", why
+            prepared_url, f"Resource provider {name} cannot have the parent {parent}: ", reason
         ):
             put(prepared_url, name, parent=parent)
     with refused(prepared_url, "new cannot have the parent new: it is that provider itself"):
@@ -546,12 +546,13 @@ def test_what_discovery_owns_is_not_changed(prepared_url):
         remove(prepared_url, "kvm1")
     # Equal values are no change, and an empty value removes only the operator's own values.
     (before,) = find(prepared_url, "kvm1")
-    given = {
+    inventories = {
         name: {k: v for k, v in each.items() if k not in ("used", "capacity")}
         for name, each in before["inventories"].items()
     }
     assert (
-        put(prepared_url, "kvm1", inventories=given, traits=["HW_CPU_X86_AVX"], parent="") == before
+        put(prepared_url, "kvm1", inventories=inventories, traits=["HW_CPU_X86_AVX"], parent="")
+        == before
     )
     assert put(prepared_url, "kvm1", inventories={}, traits=[], aggregates=[]) == before
 

@@ -46,19 +46,23 @@ def on_pool(name, *domains, pool=None, **more):
 
 def at_hand(url):
     """Return every provider: name -> dict class -> (total, reserved, ratio, used)."""
-    known, table, classes = tables.resource_providers, tables.inventories, tables.resource_classes
+    provider_table, table, classes = (
+        tables.resource_providers,
+        tables.inventories,
+        tables.resource_classes,
+    )
     query = (
-        sa.select(known.c.name, classes.c.name, table)
-        .outerjoin(table, table.c.provider_id == known.c.id)
+        sa.select(provider_table.c.name, classes.c.name, table)
+        .outerjoin(table, table.c.provider_id == provider_table.c.id)
         .outerjoin(classes, classes.c.id == table.c.class_id)
     )
-    found = {}
+    by_name = {}
     with Store.open(url).read() as connection:
         for row in connection.execute(query):
-            rows = found.setdefault(row[0], {})
+            rows = by_name.setdefault(row[0], {})
             if row[1]:
                 rows[row[1]] = (row.total, row.reserved, row.allocation_ratio, row.used)
-    return found
+    return by_name
 
 
 def disks(url):
@@ -72,44 +76,48 @@ def disks(url):
 
 def held(url):
     """Return the allocations of consumers: (name or uuid) -> dict provider -> dict class -> amount."""
-    table, consumers, known = tables.allocations, tables.consumers, tables.resource_providers
+    table, consumers, provider_table = (
+        tables.allocations,
+        tables.consumers,
+        tables.resource_providers,
+    )
     query = (
         sa.select(
             consumers.c.uuid,
-            known.c.name,
+            provider_table.c.name,
             tables.resource_classes.c.name,
             table.c.used,
             tables.instances.c.name,
         )
         .join(consumers, consumers.c.id == table.c.consumer_id)
-        .join(known, known.c.id == table.c.provider_id)
+        .join(provider_table, provider_table.c.id == table.c.provider_id)
         .join(tables.resource_classes, tables.resource_classes.c.id == table.c.class_id)
         .outerjoin(tables.instances, tables.instances.c.uuid == consumers.c.uuid)
     )
-    found = {}
+    by_consumer = {}
     with Store.open(url).read() as connection:
         for uuid, provider, resource, used, name in connection.execute(query):
-            found.setdefault(name or uuid, {}).setdefault(provider, {})[resource] = used
-    return found
+            by_consumer.setdefault(name or uuid, {}).setdefault(provider, {})[resource] = used
+    return by_consumer
 
 
 def in_aggregates(url):
     """Return the members of the placement aggregates: uuid -> set of names of providers."""
-    table, known, aggregates = (
+    table, provider_table, aggregates = (
         tables.provider_aggregates,
         tables.resource_providers,
         tables.placement_aggregates,
     )
     query = (
-        sa.select(aggregates.c.uuid, known.c.name)
+        sa.select(aggregates.c.uuid, provider_table.c.name)
         .outerjoin(table, table.c.aggregate_id == aggregates.c.id)
-        .outerjoin(known, known.c.id == table.c.provider_id)
+        .outerjoin(provider_table, provider_table.c.id == table.c.provider_id)
     )
-    found = {}
+    members = {}
     with Store.open(url).read() as connection:
         for uuid, name in connection.execute(query):
-            found.setdefault(uuid, set()).add(name)
-    return found
+            members.setdefault(uuid, set()).add(name)
+    return members
 
 
 def counted(url):

@@ -80,17 +80,17 @@ def check_moves(columns, instances, moves, drained=(), limits=None):
 def moved_to(columns, instances, where):
     """Return (columns, instances) of the same fleet with instances on other hosts."""
     row = {host: number for number, host in enumerate(columns["host"])}
-    found = [
+    moved = [
         {**each, "host": where[each["name"]], "node": where[each["name"]]} for each in instances
     ]
     resources = {
         rc: {**column, "used": [0] * len(row)} for rc, column in columns["resources"].items()
     }
-    for each in found:
+    for each in moved:
         for rc, key in CLASSES.items():
             resources[rc]["used"][row[each["host"]]] += each[key]
     return {
         **columns,
         "resources": resources,
-        "instances": {each["uuid"]: row[each["host"]] for each in found},
-    }, found
+        "instances": {each["uuid"]: row[each["host"]] for each in moved},
+    }, moved

@@ -18,7 +18,7 @@ def crowds(draw, most_hosts=5, most_guests=16):
     """Return (columns, instances, host to drain): hosts are nearly full, and no rule is broken."""
     names = [f"kvm{number}" for number in range(draw(st.integers(2, most_hosts)))]
     free = {name: [12, 16, 40] for name in names}
-    held, guests = {}, []
+    counts, guests = {}, []
     for number in range(draw(st.integers(1, most_guests))):
         name = names[draw(st.integers(0, len(names) - 1))]
         size = [
@@ -30,9 +30,9 @@ def crowds(draw, most_hosts=5, most_guests=16):
             continue
         free[name] = [free[name][i] - size[i] for i in range(3)]
         group = draw(st.sampled_from([None, None, None, *GROUPS]))
-        if group and held.get((group, name), 0) >= GROUPS[group][1]:
+        if group and counts.get((group, name), 0) >= GROUPS[group][1]:
             group = None
-        held[group, name] = held.get((group, name), 0) + 1
+        counts[group, name] = counts.get((group, name), 0) + 1
         guests.append(
             guest(
                 f"vm{number:02d}",

@@ -324,11 +324,11 @@ def test_what_destinations_said_is_the_reason():
 
 def test_what_destinations_said_that_differs_in_their_names_alone_is_told_once():
     """A fleet without SSH between its hosts had eleven long sentences for each instance."""
-    said = {
+    refusals = {
         host: f"No SSH connection to qemu+ssh://root@{host}/system: {host} refuses."
         for host in ("kvm2", "kvm3")
     }
-    plan, _columns = drain(THREE, [guest("a")], excluded={uuid_of("a"): said})
+    plan, _columns = drain(THREE, [guest("a")], excluded={uuid_of("a"): refusals})
     assert reasons(plan) == {
         "a": "no host that has room takes it: kvm2: No SSH connection to qemu+ssh://root@kvm2/system: kvm2 refuses; the same for kvm3"
     }
@@ -607,11 +607,11 @@ def test_closed_hosts_take_nothing_and_give_nothing():
     nodes = [host("kvm1"), host("kvm2", memory_mb=400), host("kvm3", memory_mb=100)]
     guests = [guest("big", memory_mb=300), guest("small", host="kvm2", memory_mb=90)]
     columns = drain(nodes, guests)[1]
-    given = {"others": guests[1:], "extra_moves": 5}
-    plan = plan_drain(columns, guests[:1], "kvm1", Policy.from_mapping(None), **given)
+    options = {"others": guests[1:], "extra_moves": 5}
+    plan = plan_drain(columns, guests[:1], "kvm1", Policy.from_mapping(None), **options)
     assert targets(plan)["big"] == "kvm2"
     plan = plan_drain(
-        columns, guests[:1], "kvm1", Policy.from_mapping(None), closed=["kvm2"], **given
+        columns, guests[:1], "kvm1", Policy.from_mapping(None), closed=["kvm2"], **options
     )
     assert plan["moves"] == [] and reasons(plan)["big"].startswith("fits on no other host: ")
 

@@ -41,13 +41,13 @@ def worlds(draw):
         for key, amount in size.items():
             free[node["host"]][key] += amount
         group = draw(st.sampled_from([None, None, *GROUPS]))
-        here = members.get(group, [])
+        group_hosts = members.get(group, [])
         if (
             group == "close"
-            and here
-            and here[0] != node["host"]
+            and group_hosts
+            and group_hosts[0] != node["host"]
             or group in ("apart", "pairs")
-            and here.count(node["host"]) >= GROUPS[group][1]
+            and group_hosts.count(node["host"]) >= GROUPS[group][1]
         ):
             group = None
         members.setdefault(group, []).append(node["host"])
@@ -78,10 +78,10 @@ def test_no_rule_is_broken_at_any_step(world):
                 )
         for group in ("apart", "pairs"):
             for name in set(columns["host"]):
-                held = [
+                on_host = [
                     vm for vm, hosts in where.items() if group_of[vm] == group and name in hosts
                 ]
-                assert len(held) <= GROUPS[group][1]
+                assert len(on_host) <= GROUPS[group][1]
 
     _used, where = act_out(plan, columns, guests, check)
     assert len({next(iter(where[vm])) for vm in where if group_of[vm] == "close"}) <= 1
@@ -121,10 +121,10 @@ def test_whoever_fits_nowhere_really_does(world):
     nodes, guests, source, limits = world
     plan, columns = drain(nodes, guests, host=source, groups=GROUPS, limits=limits)
     size = {each["name"]: each for each in guests}
-    for each in plan["unmovable"]:
+    for instance in plan["unmovable"]:
         if (
-            not each["reason"].startswith("fits on no other host:")
-            or size[each["name"]]["server_group"]
+            not instance["reason"].startswith("fits on no other host:")
+            or size[instance["name"]]["server_group"]
         ):
             continue
         for index, name in enumerate(columns["host"]):
@@ -133,8 +133,8 @@ def test_whoever_fits_nowhere_really_does(world):
             if columns["cell"][index] != columns["cell"][columns["host"].index(source)]:
                 continue
             assert any(
-                column["used"][index] + size[each["name"]][fleets.CLASSES[rc]]
+                column["used"][index] + size[instance["name"]][fleets.CLASSES[rc]]
                 > (column["total"][index] - column["reserved"][index]) * column["ratio"][index]
-                or size[each["name"]][fleets.CLASSES[rc]] > column["max_unit"][index]
+                or size[instance["name"]][fleets.CLASSES[rc]] > column["max_unit"][index]
                 for rc, column in columns["resources"].items()
             )

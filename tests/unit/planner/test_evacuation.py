@@ -50,43 +50,45 @@ def sees(disk, here, there):
 
 def test_storage_evacuation_knows_mounts():
     """A mounted export needs no pool, and new instances may go to another folder."""
-    here = node(mounts=[mount("/srv/nfs", "nfs:filer:/vms")])
+    source = node(mounts=[mount("/srv/nfs", "nfs:filer:/vms")])
     disk = file("/srv/nfs/a/vm.qcow2")
-    assert evacuation.why_lost(instance(disk), here) is None
+    assert evacuation.why_lost(instance(disk), source) is None
     assert "is on the dead host alone" in evacuation.why_lost(
-        instance(file("/srv/local.qcow2")), here
+        instance(file("/srv/local.qcow2")), source
     )
-    assert sees(disk, here, node("kvm2", mounts=[mount("/srv/nfs", "nfs:filer:/vms")]))
+    assert sees(disk, source, node("kvm2", mounts=[mount("/srv/nfs", "nfs:filer:/vms")]))
     # The same file by another mount of it, or by a pool on it.
-    assert sees(disk, here, node("kvm2", mounts=[mount("/srv/nfs/a", "nfs:filer:/vms/a")]))
+    assert sees(disk, source, node("kvm2", mounts=[mount("/srv/nfs/a", "nfs:filer:/vms/a")]))
     assert sees(
         disk,
-        here,
+        source,
         node("kvm2", pools=[{"name": "x", "path": "/srv/nfs", "shared_id": "nfs:filer:/vms"}]),
     )
     # Another export, another folder of it, no mount, and a local file system mounted over it.
-    assert not sees(disk, here, node("kvm2", mounts=[mount("/srv/nfs", "nfs:other:/vms")]))
-    assert not sees(disk, here, node("kvm2", mounts=[mount("/srv/nfs", "nfs:filer:/vms/old")]))
-    assert not sees(disk, here, node("kvm2"))
+    assert not sees(disk, source, node("kvm2", mounts=[mount("/srv/nfs", "nfs:other:/vms")]))
+    assert not sees(disk, source, node("kvm2", mounts=[mount("/srv/nfs", "nfs:filer:/vms/old")]))
+    assert not sees(disk, source, node("kvm2"))
     assert not sees(
         disk,
-        here,
+        source,
         node("kvm2", mounts=[mount("/srv/nfs", "nfs:filer:/vms"), mount("/srv/nfs/a", None)]),
     )
 
 
 def test_pools_and_the_instances_path_as_before():
-    here = node(
+    source = node(
         pools=[{"name": "p", "path": "/p", "shared_id": "declared:p"}],
         storage={"instances_path": "/i", "shared_id": "nfs:a:/i"},
     )
     for path in ("/p/vm.qcow2", "/i/x/vm.qcow2"):
-        assert sees(file(path), here, {**here, "host": "kvm2"}) and not sees(
-            file(path), here, node("kvm2")
+        assert sees(file(path), source, {**source, "host": "kvm2"}) and not sees(
+            file(path), source, node("kvm2")
         )
     volume = {"target": "vda", "type": "volume", "source": "p/vm.qcow2"}
-    assert sees(volume, here, {**here, "host": "kvm2"}) and not sees(volume, here, node("kvm2"))
-    assert storage_identity.of_disk(volume, here) == "declared:p/vm.qcow2"
+    assert sees(volume, source, {**source, "host": "kvm2"}) and not sees(
+        volume, source, node("kvm2")
+    )
+    assert storage_identity.of_disk(volume, source) == "declared:p/vm.qcow2"
     # The path of a volume's file gives its storage if the pool does not.
     inside = node(
         pools=[{"name": "p", "path": "/nfs/p", "shared_id": None}],
@@ -110,21 +112,21 @@ def test_storage_devices_by_worldwide_name_or_by_the_operators_word(declared):
         if declared
         else {"block_devices": [{"id": "naa.1", "names": [path]}]}
     )
-    here = node(**more)
-    assert evacuation.why_lost(instance(disk), here) is None
-    assert sees(disk, here, node("kvm2", **more)) and not sees(disk, here, node("kvm2"))
-    assert not sees(disk, here, node("kvm2", block_devices=[{"id": "naa.2", "names": [path]}]))
+    source = node(**more)
+    assert evacuation.why_lost(instance(disk), source) is None
+    assert sees(disk, source, node("kvm2", **more)) and not sees(disk, source, node("kvm2"))
+    assert not sees(disk, source, node("kvm2", block_devices=[{"id": "naa.2", "names": [path]}]))
     assert "is on the dead host alone" in evacuation.why_lost(instance(disk), node())
 
 
 def test_safety_05_what_a_destination_is_to_find():
     """A base on shared storage is the same file there. A local base must have the same content. A
     fact that is not known is None."""
-    here = node(
+    source = node(
         mounts=[mount("/nfs", "nfs:a:/x")],
         images=[{"path": "/img/golden", "digest": "d1", "size": 1}],
     )
-    there = node(
+    destination = node(
         "kvm2",
         mounts=[mount("/nfs", "nfs:a:/x")],
         images=[{"path": "/img/golden", "digest": "other"}],
@@ -133,10 +135,10 @@ def test_safety_05_what_a_destination_is_to_find():
         file("/nfs/vm", "/nfs/base", "/img/golden", "/img/unread"),
         {"target": "vdb", "type": "file", "source": "/nfs/old"},
     ]
-    found = evacuation.images_of(
-        [*disks, {"target": "vdc", "type": "network", "source": "rbd:p/x"}], here, there
+    images = evacuation.images_of(
+        [*disks, {"target": "vdc", "type": "network", "source": "rbd:p/x"}], source, destination
     )
-    assert found == [
+    assert images == [
         {
             "target": "vda",
             "identity": "nfs:a:/x/vm",
@@ -162,7 +164,7 @@ def test_safety_05_what_a_destination_is_to_find():
 def test_f02_what_binds_an_instance_is_lost_with_its_host(evacuation_of_it, only, lost):
     """Another host starts the definition of the next start: devices of the running guest alone do
     not hold the restart back."""
-    here = node(mounts=[mount("/srv/nfs", "nfs:filer:/vms")])
+    source = node(mounts=[mount("/srv/nfs", "nfs:filer:/vms")])
     bindings = [
         {
             "what": "its disk vda is an NVMe device",
@@ -171,7 +173,7 @@ def test_f02_what_binds_an_instance_is_lost_with_its_host(evacuation_of_it, only
             "only": only,
         }
     ]
-    why = evacuation.why_lost({**instance(file("/srv/nfs/vm.qcow2")), "bindings": bindings}, here)
+    why = evacuation.why_lost({**instance(file("/srv/nfs/vm.qcow2")), "bindings": bindings}, source)
     assert why == (
         "its disk vda is an NVMe device; define it elsewhere by hand without that" if lost else None
     )

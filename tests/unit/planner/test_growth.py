@@ -30,13 +30,13 @@ def history(used, capacity=1000, zone="a", name="VCPU", last=TODAY):
 @given(st.integers(1, 50), st.integers(0, 300), st.integers(7, DAYS))
 def test_a_straight_line_is_found_and_ends_at_the_capacity(slope, start, days):
     used = [start + slope * number for number in range(days)]
-    found = find(history(used, capacity=5000), TODAY)
-    left = (5000 - used[-1]) / slope
-    if left > FARTHEST:
-        assert found == []
+    trends = find(history(used, capacity=5000), TODAY)
+    days_left = (5000 - used[-1]) / slope
+    if days_left > FARTHEST:
+        assert trends == []
         return
-    (line,) = found
-    assert line["per_day"] == pytest.approx(slope) and abs(line["days"] - left) <= 1
+    (line,) = trends
+    assert line["per_day"] == pytest.approx(slope) and abs(line["days"] - days_left) <= 1
     assert (line["first"], line["last"]) == (TODAY - days + 1, TODAY)
 
 
@@ -54,18 +54,18 @@ def test_what_was_long_ago_says_nothing_of_today():
 
 
 def test_the_first_is_first_and_each_zone_has_its_own_line():
-    found = find(
+    trends = find(
         history(range(100, 200, 10), zone="b", name="MEMORY_MB")
         + history(range(900, 910))
         + history(range(990, 1000), zone="", name="DISK_GB"),
         TODAY,
     )
-    assert [(each["zone"], each["resource_class"], each["days"]) for each in found] == [
+    assert [(each["zone"], each["resource_class"], each["days"]) for each in trends] == [
         ("", "DISK_GB", 1),
         ("b", "MEMORY_MB", 81),
         ("a", "VCPU", 91),
     ]
-    assert growth_lines(found) == [
+    assert growth_lines(trends) == [
         "Disk is full in 1 day, if it goes on as from 2026-11-16 to 2026-11-25: 1 GiB more a day.",
         "Memory in the zone b is full in 81 days, if it goes on as from 2026-11-16 to 2026-11-25: 10 MiB more a day.",
         "vCPU in the zone a is full in 91 days, if it goes on as from 2026-11-16 to 2026-11-25: 1 more a day.",

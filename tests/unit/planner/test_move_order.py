@@ -51,11 +51,11 @@ def test_stages_go_with_what_is_waited_for_and_never_beyond_the_waves(pairs, lim
     given_order = [each["uuid"] for each in moves]
     assign_waves(moves, {"per_destination": limit})
     by_uuid = {each["uuid"]: each for each in moves}
-    for each in moves:
-        for before in each["after"]:
+    for follower in moves:
+        for before in follower["after"]:
             other = by_uuid[before]
-            assert other["from_host"] == each["host"] and other["stage"] < each["stage"]
-            assert other["wave"] < each["wave"] and given_order.index(before) < given_order.index(
-                each["uuid"]
-            )
-        assert each["stage"] <= each["wave"]
+            assert other["from_host"] == follower["host"] and other["stage"] < follower["stage"]
+            assert other["wave"] < follower["wave"] and given_order.index(
+                before
+            ) < given_order.index(follower["uuid"])
+        assert follower["stage"] <= follower["wave"]

@@ -28,7 +28,7 @@ TIB = 1024 * 1024
 
 
 def move(name="web1", memory_mb=1100, live=True, wave=1, **more):
-    found = {
+    move_data = {
         "uuid": name,
         "name": name,
         "from_host": "kvm1",
@@ -37,7 +37,7 @@ def move(name="web1", memory_mb=1100, live=True, wave=1, **more):
         "state": "running" if live else "shutoff",
     }
     return {
-        **found,
+        **move_data,
         "memory_mb": memory_mb,
         "bandwidth_mib": None,
         "dirty_mib": 0,
@@ -296,20 +296,22 @@ def test_what_is_copied_adds_up_and_every_rate_has_its_reason(recorded, moves, s
         moves, rates, {each["uuid"]: LocalDisks(size) for each, size in zip(moves, sizes)}
     )
     assert total >= max(each["seconds"] for each in moves)
-    for each, size in zip(moves, sizes):
-        assert each["copies_disk_mib"] == size
+    for timed_move, size in zip(moves, sizes):
+        assert timed_move["copies_disk_mib"] == size
         assert (
-            each["copies_mib"]
-            == size + (each["memory_mb"] if each["live"] else 0)
-            == sum(part["mib"] for part in each["copying"])
+            timed_move["copies_mib"]
+            == size + (timed_move["memory_mb"] if timed_move["live"] else 0)
+            == sum(part["mib"] for part in timed_move["copying"])
         )
-        for part in each["copying"]:
+        for part in timed_move["copying"]:
             assert part["rate"] > 0 and part["mib"] > 0
             assert (part["moves"] > 0) == (part["basis"] in ("hosts", "fleet"))
             assert part["basis"] != "assumed" or part["rate"] == ASSUMED_MIB
         # The output rounds the rate.
-        least = SETUP_SECONDS + sum(part["mib"] / (part["rate"] + 0.1) for part in each["copying"])
-        assert each["seconds"] >= least - 0.1
+        least = SETUP_SECONDS + sum(
+            part["mib"] / (part["rate"] + 0.1) for part in timed_move["copying"]
+        )
+        assert timed_move["seconds"] >= least - 0.1
 
 
 def test_a_file_of_variables_beside_the_memory_is_no_measurement_of_disks():

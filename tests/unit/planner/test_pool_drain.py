@@ -56,10 +56,10 @@ def went(moves):
 
 
 def test_the_largest_goes_first_and_to_the_emptiest():
-    moves, left = plan(
+    moves, staying = plan(
         [disk("a", 10), disk("b", 60)], [space("one", 100, 30), space("two", 200, 20)], NOTHING
     )
-    assert not left and [move.disk.name for move in moves] == ["b", "a"]
+    assert not staying and [move.disk.name for move in moves] == ["b", "a"]
     assert went(moves) == {("b", "vda"): "two", ("a", "vda"): "one"}
 
 
@@ -109,12 +109,12 @@ def test_what_the_host_refuses_wherever_it_goes_is_its_own_sentence():
 
 def test_the_disks_of_an_instance_are_added_up_before_they_are_rounded():
     slow = space("slow", 1)
-    moves, left = plan([disk(gib=0.5), disk(gib=0.5, target="vdb")], [slow], NOTHING)
-    assert len(moves) == 2 and not left
+    moves, staying = plan([disk(gib=0.5), disk(gib=0.5, target="vdb")], [slow], NOTHING)
+    assert len(moves) == 2 and not staying
     # The pool already has a GiB, and half of it is in use.
     taken = Taken({("web", slow.place): GIB // 2}, {("web", slow.place): 1})
-    moves, left = plan([disk(gib=0.5)], [slow._replace(used=1)], taken)
-    assert len(moves) == 1 and not left
+    moves, staying = plan([disk(gib=0.5)], [slow._replace(used=1)], taken)
+    assert len(moves) == 1 and not staying
 
 
 TRAITS = st.sets(st.sampled_from(["A", "B"]))
@@ -155,11 +155,11 @@ def worlds(draw):
 @given(worlds(), st.sampled_from([None, "x", "s"]))
 def test_nothing_is_over_capacity_no_disk_is_lost_and_traits_are_kept(world, wanted):
     disks, spaces = world
-    moves, left = plan(disks, spaces, NOTHING, wanted)
-    assert sorted([move.disk.key for move in moves] + [each.disk.key for each in left]) == sorted(
-        each.key for each in disks
-    )
-    assert all(each.reason and each.way_out for each in left)
+    moves, staying = plan(disks, spaces, NOTHING, wanted)
+    assert sorted(
+        [move.disk.key for move in moves] + [each.disk.key for each in staying]
+    ) == sorted(each.key for each in disks)
+    assert all(each.reason and each.way_out for each in staying)
     taken, copied = {}, {}
     for move in moves:
         assert (
@@ -170,9 +170,15 @@ def test_nothing_is_over_capacity_no_disk_is_lost_and_traits_are_kept(world, wan
         key = (move.disk.uuid, move.space.place)
         taken[key] = taken.get(key, 0) + move.disk.size
         copied[move.space.place] = copied.get(move.space.place, 0) + move.disk.copied
-    for each in spaces:
+    for pool_space in spaces:
         more = sum(
-            math.ceil(size / GIB) for (_uuid, place), size in taken.items() if place == each.place
+            math.ceil(size / GIB)
+            for (_uuid, place), size in taken.items()
+            if place == pool_space.place
         )
-        assert not more or each.used + more <= each.capacity
-        assert each.place not in copied or each.free is None or copied[each.place] <= each.free
+        assert not more or pool_space.used + more <= pool_space.capacity
+        assert (
+            pool_space.place not in copied
+            or pool_space.free is None
+            or copied[pool_space.place] <= pool_space.free
+        )

@@ -78,7 +78,7 @@ def crowd(seed, count):
 def best_gain(columns, guests):
     """Return the greatest gain of one move that fits; the function compares all moves."""
     row = {name: number for number, name in enumerate(columns["host"])}
-    found = 0.0
+    best = 0.0
     capacity = np.array(
         [columns["resources"][rc]["total"] for rc in ("VCPU", "MEMORY_MB", "DISK_GB")], dtype=float
     )
@@ -89,10 +89,10 @@ def best_gain(columns, guests):
     share = 1 - used / capacity
     total, squares = share.sum(axis=1), (share**2).sum(axis=1)
     before = np.sqrt(squares / count - (total / count) ** 2).sum()
-    for each in guests:
+    for instance in guests:
         need, at = (
-            np.array([each["vcpus"], each["memory_mb"], each["disk_gb"]], dtype=float),
-            row[each["host"]],
+            np.array([instance["vcpus"], instance["memory_mb"], instance["disk_gb"]], dtype=float),
+            row[instance["host"]],
         )
         leaving, arriving = need / capacity[:, at], need[:, None] / capacity
         change = leaving[:, None] - arriving
@@ -109,8 +109,8 @@ def best_gain(columns, guests):
         fits = (used + need[:, None] <= capacity).all(axis=0)
         fits[at] = False
         if fits.any():
-            found = max(found, before - after[fits].min())
-    return found
+            best = max(best, before - after[fits].min())
+    return best
 
 
 @pytest.mark.parametrize(("seed", "count"), [(1, 5), (2, 30), (3, 150), (4, 400)])

@@ -35,7 +35,7 @@ class Browser:
 
     def __init__(self, port, profile):
         self._base = f"http://127.0.0.1:{port}/session"
-        found = self._call(
+        answer = self._call(
             "",
             {
                 "capabilities": {
@@ -46,7 +46,7 @@ class Browser:
                 }
             },
         )
-        self._base += "/" + found["sessionId"]
+        self._base += "/" + answer["sessionId"]
 
     def open(self, path):
         """Load a page and forget the console messages of earlier ones."""

@@ -180,9 +180,9 @@ def many(hosts, instances):
                 memory_mb=131072,
             ),
         )
-        found = view(url)
-    (one,) = found["hosts"]
-    found["hosts"] = [
+        page_data = view(url)
+    (one,) = page_data["hosts"]
+    page_data["hosts"] = [
         {
             **one,
             "host": f"kvm{number:04}",
@@ -199,15 +199,15 @@ def many(hosts, instances):
         }
         for number in range(hosts)
     ]
-    found["map"] = heat_map(found["hosts"])
-    found["summary"] = {
-        **found["summary"],
+    page_data["map"] = heat_map(page_data["hosts"])
+    page_data["summary"] = {
+        **page_data["summary"],
         "hosts": hosts,
         "up": hosts,
         "instances": hosts * instances,
     }
-    found["seen"] = {**found["seen"], "oldest": found["hosts"][0]}
-    return found
+    page_data["seen"] = {**page_data["seen"], "oldest": page_data["hosts"][0]}
+    return page_data
 
 
 def pooled(url):

@@ -57,7 +57,7 @@ def truth(url):
     """Return a dict name -> dict figure -> text of the hosts, as a page must have them."""
     nodes, providers = tables.compute_nodes, tables.resource_providers
     inventories, classes, instances = tables.inventories, tables.resource_classes, tables.instances
-    found = {}
+    by_host = {}
     with Store.open(url).read() as connection:
         query = (
             sa.select(nodes.c.host, classes.c.name, inventories)
@@ -67,17 +67,17 @@ def truth(url):
             .where(classes.c.name.in_(CLASSES))
         )
         for row in connection.execute(query):
-            held = connection.execute(
+            used = connection.execute(
                 sa.select(sa.func.coalesce(sa.func.sum(tables.allocations.c.used), 0)).where(
                     tables.allocations.c.provider_id == row.provider_id,
                     tables.allocations.c.class_id == row.class_id,
                 )
             ).scalar_one()
             capacity = int((row.total - row.reserved) * row.allocation_ratio)
-            found.setdefault(row.host, {})[CLASSES[row.name]] = f"{held}/{capacity}"
+            by_host.setdefault(row.host, {})[CLASSES[row.name]] = f"{used}/{capacity}"
         query = sa.select(nodes.c.host, sa.func.count(instances.c.id)).outerjoin(
             instances, instances.c.compute_node_id == nodes.c.id
         )
         for host, count in connection.execute(query.group_by(nodes.c.host)):
-            found[host]["instances"] = str(count)
-    return found
+            by_host[host]["instances"] = str(count)
+    return by_host

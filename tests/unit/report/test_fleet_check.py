@@ -115,11 +115,13 @@ def test_what_a_guest_uses():
 def test_what_guests_use_and_other_hosts_lack(has, uses, value, word):
     used = value if uses == "machine" else [value]
     there = host(guest("a", **{uses: used}), guest("b", **{uses: used}), **{has: [PC, value]})
-    found = check({"kvm1": there, "kvm2": host(), "kvm3": host(**{has: [PC, value]})})
-    assert texts(found) == {
+    report = check({"kvm1": there, "kvm2": host(), "kvm3": host(**{has: [PC, value]})})
+    assert texts(report) == {
         ("kvm2", "warning", f"it lacks {word}, which a, b use: no move to here")
     }
-    assert found["errors"] == 0 and found["lines"][-1] == "3 hosts checked: errors: 0, warnings: 1."
+    assert (
+        report["errors"] == 0 and report["lines"][-1] == "3 hosts checked: errors: 0, warnings: 1."
+    )
 
 
 def test_interfaces_of_another_machine_are_not_known():
@@ -129,14 +131,14 @@ def test_interfaces_of_another_machine_are_not_known():
 
 
 def test_what_is_wrong_with_a_host():
-    found = check(
+    report = check(
         {
             "kvm1": host(free_gib=0.2),
             "kvm2": host(kvm=False, hypervisor_version=6000000),
             "kvm3": host(security=["selinux"]),
         }
     )
-    assert texts(found) == {
+    assert texts(report) == {
         ("kvm1", "error", "the folder of its instances has 0.2 GiB left"),
         ("kvm2", "warning", "it has no /dev/kvm, so that guests are emulated and slow"),
         (
@@ -150,7 +152,7 @@ def test_what_is_wrong_with_a_host():
             "its security driver is selinux, most hosts have apparmor: guests with a label of their own do not move between them",
         ),
     }
-    assert found["lines"][0] == "error    kvm1: the folder of its instances has 0.2 GiB left."
+    assert report["lines"][0] == "error    kvm1: the folder of its instances has 0.2 GiB left."
 
 
 def test_storage_pools_without_room_and_those_that_do_not_run():
@@ -162,13 +164,13 @@ def test_storage_pools_without_room_and_those_that_do_not_run():
 
 
 def test_kvm_with_which_no_guest_starts():
-    found = check(
+    report = check(
         {
             "kvm1": host(why_no_kvm="error: failed to set MSR 0x10a to 0x69."),
             "kvm2": host(kvm=False, why_no_kvm="no such file"),
         }
     )
-    assert texts(found) == {
+    assert texts(report) == {
         ("kvm1", "error", "no guest starts with KVM: error: failed to set MSR 0x10a to 0x69"),
         ("kvm2", "warning", "it has no /dev/kvm, so that guests are emulated and slow"),
     }
@@ -208,11 +210,11 @@ GUESTS = (
     ],
 )
 def test_time_limits_of_migrations(options, severity, what):
-    found = check({"kvm1": host(*GUESTS)}, kvm1={"drover_migration": options})
-    assert [(each["host"], each["severity"]) for each in found["findings"]] == (
+    report = check({"kvm1": host(*GUESTS)}, kvm1={"drover_migration": options})
+    assert [(each["host"], each["severity"]) for each in report["findings"]] == (
         [("kvm1", severity)] if severity else []
-    ), found
-    assert all(what in each["what"] and each["remedy"] for each in found["findings"]), found
+    ), report
+    assert all(what in each["what"] and each["remedy"] for each in report["findings"]), report
 
 
 @pytest.mark.parametrize(
@@ -275,12 +277,12 @@ def test_connections_that_do_not_work():
         "unreached": ["kvm2"],
         "sentences": ["kvm1 cannot reach kvm2: no SSH key."],
     }
-    found = check(
+    report = check(
         {"kvm1": host()}, kvm1={"check_reach": reach, "check_root_reach": {"skipped": True}}
     )
-    assert texts(found) == {("kvm1", "error", "kvm1 cannot reach kvm2: no SSH key")}
-    found = check({"kvm1": host()}, kvm1={"check_reach": {"msg": "sudo: a password is required"}})
-    assert texts(found) == {("kvm1", "error", "sudo: a password is required")}
+    assert texts(report) == {("kvm1", "error", "kvm1 cannot reach kvm2: no SSH key")}
+    report = check({"kvm1": host()}, kvm1={"check_reach": {"msg": "sudo: a password is required"}})
+    assert texts(report) == {("kvm1", "error", "sudo: a password is required")}
 
 
 def test_the_order_of_hosts_does_not_matter():
@@ -302,13 +304,13 @@ def test_the_order_of_hosts_does_not_matter():
 
 
 def test_what_many_hosts_have_is_one_entry():
-    found = check(
+    report = check(
         {
             "kvm1": host(guest(networks=["lan"]), networks=["lan"]),
             **{f"kvm{each}": host() for each in range(2, 300)},
         }
     )
-    assert found["lines"] == [
+    assert report["lines"] == [
         "warning  kvm10, kvm100, kvm101 and 295 more: it lacks the network lan, which web uses: no move to here.",
         "           Define and start it there: virsh net-define, virsh net-start lan, virsh net-autostart lan.",
         "299 hosts checked: errors: 0, warnings: 298.",
@@ -328,13 +330,13 @@ CPU = {
 
 def test_guests_that_a_cpu_cannot_run():
     guests = host(guest("a", cpu=CPU), guest("b", cpu=dict(CPU)), guest("c", cpu=None))
-    found = check(
+    report = check(
         {"kvm1": guests, "kvm2": host(), "kvm3": host()},
         kvm1={"check_compared": compared()},
         kvm2={"check_compared": compared([CPU])},
         kvm3={"check_compared": compared()},
     )
-    assert texts(found) == {
+    assert texts(report) == {
         ("kvm2", "warning", "its CPU lacks features that a, b use: no live move to here")
     }
     # A second look that failed gives no result.
@@ -344,7 +346,7 @@ def test_guests_that_a_cpu_cannot_run():
 
 
 def test_hosts_that_libvirt_takes_for_one():
-    found = check(
+    report = check(
         {
             "kvm1": host(hostname="a", host_uuid="u"),
             "kvm2": host(hostname="a", host_uuid="u"),
@@ -353,9 +355,9 @@ def test_hosts_that_libvirt_takes_for_one():
     )
     assert any(
         line.startswith("error    kvm1, kvm2: they have the same host uuid u: ")
-        for line in found["lines"]
+        for line in report["lines"]
     )
-    assert texts(found) == {
+    assert texts(report) == {
         ("kvm1", "error", "they have the same host uuid u: libvirt refuses moves between them"),
         ("kvm2", "error", "they have the same host uuid u: libvirt refuses moves between them"),
         ("kvm1", "error", "they have the same host name a: libvirt refuses moves between them"),
@@ -403,13 +405,13 @@ def test_hosts_that_libvirt_takes_for_one():
 def test_the_address_that_migrations_go_to(given, looked, expected):
     mine = {"drover_migration_address": given} if given else {}
     look = {"check_compared": compared(**{given or "n1": looked})}
-    found = check(
+    report = check(
         {"kvm1": host(hostname="n1", addresses=["10.1.0.1"]), "kvm2": host(), "kvm3": host()},
         kvm1=mine,
         kvm2=look,
         kvm3=look,
     )
-    assert texts(found) == ({("kvm1", *expected)} if expected else set())
+    assert texts(report) == ({("kvm1", *expected)} if expected else set())
 
 
 STORAGE = {"driver": "storage", "package": "libvirt-daemon-driver-storage", "daemon": None}
@@ -444,7 +446,7 @@ def test_a_missing_driver_is_named_with_what_it_costs_and_its_package():
 )
 def test_what_a_host_cannot_have_for_lack_of_a_driver_is_not_to_be_defined_there(uses, driver):
     missing = [{"driver": driver, "package": "the-package", "daemon": None}]
-    found = check(
+    report = check(
         {
             "kvm1": host(guest(**{uses: ["x"]}), **{uses: ["x"]}),
             "kvm2": host(missing_drivers=missing),
@@ -453,7 +455,7 @@ def test_what_a_host_cannot_have_for_lack_of_a_driver_is_not_to_be_defined_there
     )
     remedies = {
         each["host"]: each["remedy"]
-        for each in found["findings"]
+        for each in report["findings"]
         if "which web uses: no move to here" in each["what"]
     }
     assert remedies["kvm2"].startswith("Install the-package there") and remedies["kvm3"].startswith(
@@ -468,7 +470,7 @@ def test_a_pool_whose_type_needs_a_package():
         pools=["vms", "fast"],
         pool_types={"vms": "rbd", "fast": "dir"},
     )
-    found = check(
+    report = check(
         {
             "kvm1": has,
             "kvm2": host(missing_pool_types=types),
@@ -476,8 +478,8 @@ def test_a_pool_whose_type_needs_a_package():
         }
     )
     # A type that is not needed is not named.
-    assert len(found["findings"]) == 4
-    remedies = {each["what"].partition(",")[0]: each["remedy"] for each in found["findings"]}
+    assert len(report["findings"]) == 4
+    remedies = {each["what"].partition(",")[0]: each["remedy"] for each in report["findings"]}
     assert remedies["it lacks the storage pool vms"].startswith(
         "Install libvirt-daemon-driver-storage-rbd there, restart libvirtd"
     )
@@ -493,15 +495,15 @@ def test_the_filters_of_a_guest():
 
 def test_f14_a_secret_of_which_libvirt_does_not_tell():
     secret = "3d5a4b1c-0000-4000-8000-000000000001"
-    told = check(
+    report = check(
         {
             "kvm1": host(guest("vault", secrets=[secret]), secrets=[secret]),
             "kvm2": host(secrets=[secret], secrets_unknown=[secret]),
         }
     )
-    (found,) = [each for each in told["findings"] if "secret" in each["what"]]
+    (finding,) = [each for each in report["findings"] if "secret" in each["what"]]
     assert (
-        found["host"] == "kvm2"
+        finding["host"] == "kvm2"
         and f"it is not known if the secret {secret}, which guests use, has a value there"
-        in found["what"]
+        in finding["what"]
     )

@@ -60,7 +60,7 @@ def test_every_figure_of_a_host_is_the_stores(small_url):
 
 def test_the_sums_are_the_stores(small_url):
     read = Reader(page(small_url))
-    wanted = {
+    expected = {
         "hosts": 6,
         "up": 5,
         "down": 1,
@@ -69,7 +69,7 @@ def test_the_sums_are_the_stores(small_url):
         "instances": 7,
         "missing": 0,
     }
-    assert {key: int(read.values[f"sum-{key}"]) for key in wanted} == wanted
+    assert {key: int(read.values[f"sum-{key}"]) for key in expected} == expected
     summary = {each["name"]: each for each in pages.view(small_url)["summary"]["figures"]}
     for name in ("vcpus", "memory_mb", "disk_gb"):
         parts = [each[name].split("/") for each in truth(small_url).values()]
@@ -157,8 +157,8 @@ def test_what_needs_a_look_is_ranked(small_url):
             {"status_before_drain": {"disabled": False, "maintenance": False}},
         )
         bulk.insert(connection, tables.leases, [lease("kvm2")])
-    found = pages.view(small_url)
-    assert looks(found) == [
+    page_data = pages.view(small_url)
+    assert looks(page_data) == [
         (
             "down",
             "down",
@@ -184,7 +184,7 @@ def test_what_needs_a_look_is_ranked(small_url):
         ),
         ("calm", "at work", "kvm2", None),
     ]
-    assert [each["host"] for each in found["hosts"]] == [
+    assert [each["host"] for each in page_data["hosts"]] == [
         "kvm0",
         "kvm5",
         "kvm3",
@@ -193,7 +193,7 @@ def test_what_needs_a_look_is_ranked(small_url):
         "kvm2",
         "kvm6",
     ]
-    content = html.page(found, NOW).decode()
+    content = html.page(page_data, NOW).decode()
     section = content.partition('<section id="attention"')[2].partition("</section>")[0]
     assert (
         section.index("kvm5 --check</code>")
@@ -297,26 +297,27 @@ def test_the_page_begins_with_its_age(small_url):
             sa.update(table).where(table.c.host == "kvm3").values(last_seen_up=NOW - 3 * 3600)
         )
         services.record_unreachable(connection, "kvm7", "no such name", NOW)
-    found = pages.view(small_url, now=NOW + 240)
-    content = html.page(found, NOW + 240)
-    said = " ".join(
+    page_data = pages.view(small_url, now=NOW + 240)
+    content = html.page(page_data, NOW + 240)
+    text = " ".join(
         Reader(content).text.partition("Fleet report\n")[2].partition("Summary")[0].split()
     )
-    wanted = (
+    expected = (
         "Discovered 2027-01-15 08:00 UTC, 4 min before this page was written. Oldest: kvm3 (up, disabled), 2027-01-15 05:00 UTC, "
         "3 h before. Never discovered: 1 host. Written 2027-01-15 08:04 UTC."
     )
-    assert wanted in said
+    assert expected in text
     assert (
-        report_lines(found, NOW + 240)[1] == "Discovered 4 min ago (oldest: kvm3, 3 h ago; 1 never)"
+        report_lines(page_data, NOW + 240)[1]
+        == "Discovered 4 min ago (oldest: kvm3, 3 h ago; 1 never)"
     )
 
 
 def test_ages_alone_are_no_difference(small_url):
-    found = pages.view(small_url)
-    first, later = html.page(found, NOW), html.page(found, NOW + 1000)
+    page_data = pages.view(small_url)
+    first, later = html.page(page_data, NOW), html.page(page_data, NOW + 1000)
     assert first != later and not html.differ(first, later)
-    assert html.differ(first, html.page(found, NOW, "prod")) and html.differ(b"", first)
+    assert html.differ(first, html.page(page_data, NOW, "prod")) and html.differ(b"", first)
     fleets.discover(small_url, host("kvm7"))
     assert html.differ(first, page(small_url))
 
@@ -368,13 +369,13 @@ def test_flavors_are_sorted_by_size_with_what_runs_out_first(small_url):
 
 def test_a_loss_that_does_not_fit_is_said_plainly(prepared_url):
     fleets.discover(prepared_url, host("kvm1", domain("a", 4)), host("kvm2", domain("b", 4)))
-    found = pages.view(prepared_url)
-    assert found["capacity"]["verdict"].startswith(
+    page_data = pages.view(prepared_url)
+    assert page_data["capacity"]["verdict"].startswith(
         "If kvm1 is lost, not all of its instances fit on the other hosts."
     )
-    text = Reader(html.page(found, NOW)).text
+    text = Reader(html.page(page_data, NOW)).text
     assert "does not fit" in text and "borne" not in text
-    assert ("disabled", "no spare room", None, None) in looks(found)
+    assert ("disabled", "no spare room", None, None) in looks(page_data)
 
 
 def test_figures_are_written_in_one_way(small_url):
@@ -464,7 +465,7 @@ def test_decisions_are_the_stores(decided_url):
     assert len(shown) == len(rows)
     for row, part in zip(rows, shown):
         part = part.partition("</details>")[0]
-        read, why = Reader(part.encode()), row.explanation or {}
+        read, explanation = Reader(part.encode()), row.explanation or {}
         assert (
             formatting.clean(row.instance_name) in read.text
             and formatting.moment(row.created_at) in read.text
@@ -474,24 +475,24 @@ def test_decisions_are_the_stores(decided_url):
         assert (row.actor is None) or f"Asked by {row.actor}." in read.text
         assert (row.message or "") in read.text
         figures = [(each["class"], each["value"]) for tag, each in read.attributes if tag == "data"]
-        told = [("looked", str(why["hosts"]))] if why else []
-        for stage in why.get("filters", []):
-            told += [("rejected", str(stage["rejected"])), ("after", str(stage["after"]))]
-        told += [("weight", str(each["weight"])) for each in why.get("top", [])]
-        assert figures == told
-        assert read.text.count("(chosen)") == (1 if why.get("top") else 0)
+        expected = [("looked", str(explanation["hosts"]))] if explanation else []
+        for stage in explanation.get("filters", []):
+            expected += [("rejected", str(stage["rejected"])), ("after", str(stage["after"]))]
+        expected += [("weight", str(each["weight"])) for each in explanation.get("top", [])]
+        assert figures == expected
+        assert read.text.count("(chosen)") == (1 if explanation.get("top") else 0)
         for each in row.alternates:
             assert each["host"] in read.text.partition("Alternates:")[2]
 
 
 def test_decisions_in_a_terminal(decided_url):
     lines = report_lines(pages.view(decided_url), NOW)
-    told = lines[lines.index("Newest decisions:") + 1 :]
-    assert [line.split()[0] for line in told] == ["WHEN", *["2027-01-15"] * 4]
-    assert told[1].split()[-4:] == ["resize", "web1", "kvm2", "-"]
-    assert "no valid host  of 6 hosts rejected: ComputeFilter 3, CoreFilter 3" in told[2]
-    assert "kvm6, which was picked first, was refused" in told[3] and "\u202e" not in told[3]
-    assert told[4].endswith(
+    table = lines[lines.index("Newest decisions:") + 1 :]
+    assert [line.split()[0] for line in table] == ["WHEN", *["2027-01-15"] * 4]
+    assert table[1].split()[-4:] == ["resize", "web1", "kvm2", "-"]
+    assert "no valid host  of 6 hosts rejected: ComputeFilter 3, CoreFilter 3" in table[2]
+    assert "kvm6, which was picked first, was refused" in table[3] and "\u202e" not in table[3]
+    assert table[4].endswith(
         "3 of 6 hosts left by host filters; most free vCPU (1), free disk 90 GiB, most free memory (2.94 GiB)"
     )
 
@@ -501,15 +502,15 @@ def test_names_are_sorted_by_their_numbers(prepared_url):
         prepared_url, *(host(f"kvm{n}", domain(f"web{n}")) for n in (10, 2, 1)), host("kvm02")
     )
     fleets.discover(prepared_url, host("kvm10", domain("web10"), domain("web9")))
-    found = pages.view(prepared_url)
+    page_data = pages.view(prepared_url)
     order = ["kvm1", "kvm02", "kvm2", "kvm10"]
     assert (
-        [each["host"] for each in found["hosts"]]
-        == [each["host"] for each in found["map"][0]["hosts"]]
+        [each["host"] for each in page_data["hosts"]]
+        == [each["host"] for each in page_data["map"][0]["hosts"]]
         == order
     )
-    assert [each["name"] for each in found["hosts"][3]["instance_rows"]] == ["web9", "web10"]
-    fullest = [line.split()[0] for line in report_lines(found, NOW) if line.startswith("  kvm")]
+    assert [each["name"] for each in page_data["hosts"][3]["instance_rows"]] == ["web9", "web10"]
+    fullest = [line.split()[0] for line in report_lines(page_data, NOW) if line.startswith("  kvm")]
     assert fullest == ["kvm10", "kvm1", "kvm2", "kvm02"]
 
 
@@ -585,52 +586,52 @@ def test_tables_have_captions_and_scopes(decided_url):
 
 
 def test_an_empty_store(prepared_url):
-    found = pages.view(prepared_url)
-    read = Reader(html.page(found, NOW))
+    page_data = pages.view(prepared_url)
+    read = Reader(html.page(page_data, NOW))
     assert read.values["sum-hosts"] == "0" and "The store has no hosts yet" in read.text
-    assert report_lines(found, NOW) == [
+    assert report_lines(page_data, NOW) == [
         "The store has no hosts yet. Run the playbook drover.compute.discover."
     ]
-    assert found["capacity"]["verdict"] == "There is no host to lose."
+    assert page_data["capacity"]["verdict"] == "There is no host to lose."
 
 
 def test_hosts_without_instances(prepared_url):
     fleets.discover(prepared_url, host("kvm1"), host("kvm2"))
-    found = pages.view(prepared_url)
-    assert [each["full"] for each in found["hosts"]] == [0, 0]
-    assert found["hosts"][0]["instance_rows"] == []
-    assert "Nothing has been moved yet" in Reader(html.page(found, NOW)).text
+    page_data = pages.view(prepared_url)
+    assert [each["full"] for each in page_data["hosts"]] == [0, 0]
+    assert page_data["hosts"][0]["instance_rows"] == []
+    assert "Nothing has been moved yet" in Reader(html.page(page_data, NOW)).text
 
 
 def test_shared_pools_count_once(prepared_url):
     pages.pooled(prepared_url)
-    found = pages.view(prepared_url)
-    (pool,) = found["pools"]
+    page_data = pages.view(prepared_url)
+    (pool,) = page_data["pools"]
     assert (pool["hosts"], pool["used"], pool["capacity"]) == (3, 120, 500)
-    disk = found["summary"]["figures"][2]
+    disk = page_data["summary"]["figures"][2]
     assert (disk["used"], disk["capacity"]) == (127, 700)
-    by_name = {each["host"]: each for each in found["hosts"]}
+    by_name = {each["host"]: each for each in page_data["hosts"]}
     assert by_name["kvm1"]["figures"][2]["shared"] and not by_name["kvm4"]["figures"][2]["shared"]
     # The pool's name does not contain the host.
     assert by_name["kvm1"]["fullest"] == "vCPU" or by_name["kvm1"]["full"] == 25
-    assert "of a shared pool" in Reader(html.page(found, NOW)).text
+    assert "of a shared pool" in Reader(html.page(page_data, NOW)).text
 
 
 def test_a_host_that_was_never_reached(prepared_url):
     fleets.discover(prepared_url, host("kvm1", domain("web")))
     with Store.open(prepared_url).write() as connection:
         services.record_unreachable(connection, "kvm2", "no such name", NOW)
-    found = pages.view(prepared_url)
-    assert [(each["host"], each["full"], each["down"]) for each in found["hosts"]] == [
+    page_data = pages.view(prepared_url)
+    assert [(each["host"], each["full"], each["down"]) for each in page_data["hosts"]] == [
         ("kvm2", None, True),
         ("kvm1", 25, False),
     ]
-    read = Reader(html.page(found, NOW))
+    read = Reader(html.page(page_data, NOW))
     assert read.hosts["kvm2"] == {
         **dict.fromkeys(("vcpus", "memory_mb", "disk_gb"), "0/0"),
         "instances": "0",
     }
-    assert report_lines(found, NOW)
+    assert report_lines(page_data, NOW)
 
 
 def test_who_is_at_work_is_told(prepared_url):
@@ -656,17 +657,17 @@ def test_a_missing_instance_is_told(prepared_url):
 
 
 def test_migrations_by_day(small_url):
-    found = pages.view(small_url)["days"]
-    told = {
+    history = pages.view(small_url)["days"]
+    counts = {
         each["date"]: (each["well"], each["open"], each["failed"])
-        for each in found["days"]
+        for each in history["days"]
         if each["total"]
     }
-    assert told == {
+    assert counts == {
         formatting.date(NOW // 86400): (1, 1, 0),
         formatting.date(NOW // 86400 - 1): (1, 0, 1),
     }
-    assert (found["most"], found["dropped"], len(found["days"])) == (2, 1, migrations.DAYS)
+    assert (history["most"], history["dropped"], len(history["days"])) == (2, 1, migrations.DAYS)
 
 
 def test_the_same_store_gives_the_same_bytes(small_url):
@@ -683,9 +684,9 @@ def test_the_same_store_gives_the_same_bytes(small_url):
 
 
 def test_a_plan_before_and_after(small_url):
-    found = pages.view(small_url, plans=[pages.plan()])["plans"][0]
-    assert found["title"] == "Drain of kvm1" and not found["stale"]
-    told = {each["host"]: each for each in found["hosts"]}
+    drawn_plan = pages.view(small_url, plans=[pages.plan()])["plans"][0]
+    assert drawn_plan["title"] == "Drain of kvm1" and not drawn_plan["stale"]
+    by_host = {each["host"]: each for each in drawn_plan["hosts"]}
     stored = truth(small_url)
     for name, count, cpus, memory in (
         ("kvm1", -2, -3, -3072),
@@ -693,29 +694,29 @@ def test_a_plan_before_and_after(small_url):
         ("kvm6", 1, 1, 2048),
     ):
         used = [int(stored[name][key].split("/")[0]) for key in ("vcpus", "memory_mb")]
-        figures = told[name]["figures"]
+        figures = by_host[name]["figures"]
         assert [each["before"] for each in figures[:2]] == used
         assert [each["after"] for each in figures[:2]] == [used[0] + cpus, used[1] + memory]
-        assert told[name]["after"] - told[name]["before"] == count
+        assert by_host[name]["after"] - by_host[name]["before"] == count
     assert [
-        (each["from_host"], each["host"], each["count"]) for each in found["drawing"]["lines"]
+        (each["from_host"], each["host"], each["count"]) for each in drawn_plan["drawing"]["lines"]
     ] == [
         ("kvm1", "kvm2", 1),
         ("kvm1", "kvm6", 1),
     ]
-    assert found["staying"][0]["name"] == NASTY
+    assert drawn_plan["staying"][0]["name"] == NASTY
 
 
 def test_a_plan_that_is_old_says_so(small_url):
     plan = pages.plan()
     plan["moves"][0]["from_host"] = "kvm3"
     plan["moves"][1]["uuid"] = uuid_of("gone")
-    found = pages.view(small_url, plans=[plan])
-    assert found["plans"][0]["stale"] == [
+    page_data = pages.view(small_url, plans=[plan])
+    assert page_data["plans"][0]["stale"] == [
         "web1 is on kvm1 now, not on kvm3.",
         "db1 is no longer in the store.",
     ]
-    assert "This plan is older than the store" in Reader(html.page(found, NOW)).text
+    assert "This plan is older than the store" in Reader(html.page(page_data, NOW)).text
 
 
 def test_rolling_rebalance_and_the_way_home(small_url):
@@ -741,11 +742,11 @@ def test_rolling_rebalance_and_the_way_home(small_url):
             "seconds": 0,
         },
     ]
-    found = pages.view(small_url, plans=plans)
-    assert [each["kind"] for each in found["plans"]] == ["rolling", "rebalance", "home"]
-    text = Reader(html.page(found, NOW)).text
+    page_data = pages.view(small_url, plans=plans)
+    assert [each["kind"] for each in page_data["plans"]] == ["rolling", "rebalance", "home"]
+    text = Reader(html.page(page_data, NOW)).text
     assert "0.2500" in text and "old cannot move" in text and "web1: no room" in text
-    assert found["plans"][0]["batches"][0]["instances"] == 4
+    assert page_data["plans"][0]["batches"][0]["instances"] == 4
 
 
 def test_walk_f21_sentences_of_a_plan_are_below_its_figures():

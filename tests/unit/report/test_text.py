@@ -253,10 +253,14 @@ def test_durations(seconds, text):
 
 
 def node(**sizes):
-    found = {"uuid": "u", "disk_pool": None}
+    node_row = {"uuid": "u", "disk_pool": None}
     for name, (used, capacity) in sizes.items():
-        found[f"{name}_used"], found[f"{name}_capacity"], found[name] = used, capacity, capacity
-    return found
+        node_row[f"{name}_used"], node_row[f"{name}_capacity"], node_row[name] = (
+            used,
+            capacity,
+            capacity,
+        )
+    return node_row
 
 
 def listed(name, state="up", status="enabled", seen=940, **more):

@@ -104,24 +104,24 @@ def fleet(*hosts, instances=(), groups=None, aggregates=None):
             "max_unit": [each.get("max_unit", {}).get(key, each[key]) for each in rows],
             "step_size": [each.get("step_size", {}).get(key, 1) for each in rows],
         }
-    for each in instances:
+    for instance in instances:
         index = next(
             i
             for i in range(len(rows))
-            if names[i] == each["host"] and each.get("node", nodes[i]) == nodes[i]
+            if names[i] == instance["host"] and instance.get("node", nodes[i]) == nodes[i]
         )
-        key = each.get("uuid") or uuid_of(each["name"])
+        key = instance.get("uuid") or uuid_of(instance["name"])
         columns["instances"][key] = index
-        columns["instance_names"].setdefault(each["name"], []).append(key)
+        columns["instance_names"].setdefault(instance["name"], []).append(key)
         columns["num_instances"][index] += 1
-        if each.get("flavor"):
-            columns.setdefault("node_flavors", []).append((index, each["flavor"], 1))
-        if each.get("image"):
-            columns.setdefault("node_images", []).append((index, each["image"], 1))
+        if instance.get("flavor"):
+            columns.setdefault("node_flavors", []).append((index, instance["flavor"], 1))
+        if instance.get("image"):
+            columns.setdefault("node_images", []).append((index, instance["image"], 1))
         for rc, amount in CLASSES.items():
-            columns["resources"][rc]["used"][index] += each.get(amount, 0)
-        if each.get("group"):
-            columns["server_groups"][each["group"]]["members"].append(key)
+            columns["resources"][rc]["used"][index] += instance.get(amount, 0)
+        if instance.get("group"):
+            columns["server_groups"][instance["group"]]["members"].append(key)
     return columns
 
 
@@ -144,15 +144,15 @@ def provide(columns, rc, *providers):
     }
     for key, value in usual.items():
         column.setdefault(key, [value] * size)
-    found = {"uuid": [], "name": [], **{key: [] for key in usual}}
+    provider_columns = {"uuid": [], "name": [], **{key: [] for key in usual}}
     pairs, shown = [], [-1] * size
 
     def add(uuid, name, values):
-        found["uuid"].append(uuid)
-        found["name"].append(name)
+        provider_columns["uuid"].append(uuid)
+        provider_columns["name"].append(name)
         for key, value in usual.items():
-            found[key].append(values.get(key, value))
-        return len(found["uuid"]) - 1
+            provider_columns[key].append(values.get(key, value))
+        return len(provider_columns["uuid"]) - 1
 
     for row in range(size):
         if column["total"][row]:
@@ -161,18 +161,18 @@ def provide(columns, rc, *providers):
             )
             pairs.append((row, own, False))
             shown[row] = own
-    for each in providers:
-        number = add(uuid_of(each["name"]), each["name"], each)
-        for name in each["hosts"]:
+    for entry in providers:
+        number = add(uuid_of(entry["name"]), entry["name"], entry)
+        for name in entry["hosts"]:
             row = columns["host"].index(name)
-            pairs.append((row, number, bool(each.get("shared"))))
-            if each.get("shared") and shown[row] < 0:
+            pairs.append((row, number, bool(entry.get("shared"))))
+            if entry.get("shared") and shown[row] < 0:
                 shown[row] = number
                 for key in usual:
-                    column[key][row] = found[key][number]
+                    column[key][row] = provider_columns[key][number]
     pairs.sort(key=lambda pair: pair[0])
-    found.update(zip(("row", "provider", "lent"), map(list, zip(*pairs))))
-    column["providers"] = {**found, "shown": shown}
+    provider_columns.update(zip(("row", "provider", "lent"), map(list, zip(*pairs))))
+    column["providers"] = {**provider_columns, "shown": shown}
     return columns
 
 
@@ -196,7 +196,7 @@ ratios = st.sampled_from([1.0, 1.5, 2.0, 0.5])
 def hosts(draw, most=8):
     """Return a list of compute nodes of assorted sizes, some disabled or down, in two cells and
     zones."""
-    found = []
+    host_list = []
     for number in range(draw(st.integers(1, most))):
         more = {
             "cell": draw(st.sampled_from([None, None, "a"])),
@@ -209,7 +209,7 @@ def hosts(draw, most=8):
             more["disabled"] = "patching"
         if fate == 1:
             more["down"] = "unreachable"
-        found.append(
+        host_list.append(
             host(
                 f"kvm{number}",
                 vcpus=draw(st.integers(0, 8)),
@@ -218,7 +218,7 @@ def hosts(draw, most=8):
                 **more,
             )
         )
-    return found
+    return host_list
 
 
 @st.composite

@@ -267,14 +267,14 @@ def test_traits_of_a_tpm_and_secure_boot():
     )
 
     def names(specs, **properties):
-        found = decide(
+        decision = decide(
             columns,
             request(
                 flavor={"name": "m1", "extra_specs": specs},
                 image={"name": "i", "properties": properties},
             ),
         )[0]
-        return sorted(each["host"] for each in (found, *found["alternates"]))
+        return sorted(each["host"] for each in (decision, *decision["alternates"]))
 
     assert names({"hw:tpm_version": "2.0"}) == ["a", "b"]
     assert names({}, hw_tpm_version="2.0", hw_tpm_model="tpm-crb") == ["b"]

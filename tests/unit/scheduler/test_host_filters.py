@@ -25,12 +25,12 @@ from ansible_collections.drover.compute.tests.unit.scheduler.fleets import (
 def passing(name, columns, spec, options=None):
     """Return the hosts that pass one host filter, and its rejection reasons for the others."""
     states = HostStates(columns)
-    each = find("host_filters")[name](options)
-    mask = each.passes(states, spec)
+    host_filter = find("host_filters")[name](options)
+    mask = host_filter.passes(states, spec)
     assert len(mask) == states.size
     passed = [states.label(i) for i in range(states.size) if mask[i]]
     rejection_reason = {
-        states.label(i): each.rejection_reason(states, spec, i)
+        states.label(i): host_filter.rejection_reason(states, spec, i)
         for i in range(states.size)
         if not mask[i]
     }
@@ -256,9 +256,9 @@ def test_a_new_group_counts_its_members_of_the_batch():
     states = HostStates(fleet(host("a"), host("b")))
     assert states.add_group(ServerGroupRequest("g", "anti-affinity"))
     spec = request(server_group="g")
-    each = find("host_filters")["ServerGroupAntiAffinityFilter"]()
+    host_filter = find("host_filters")["ServerGroupAntiAffinityFilter"]()
     states.consume(0, spec)
     other = request("web2", server_group="g")
-    assert each.passes(states, other).tolist() == [False, True]
+    assert host_filter.passes(states, other).tolist() == [False, True]
     states.release(0, spec)
-    assert each.passes(states, other).tolist() == [True, True]
+    assert host_filter.passes(states, other).tolist() == [True, True]

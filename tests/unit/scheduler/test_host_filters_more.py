@@ -22,12 +22,12 @@ def passing(name, columns, spec, **options):
     """Return the hosts that pass, as one text; every other host must have a rejection reason."""
     states = HostStates(columns)
     policy = Policy.from_mapping({"enabled_filters": [name], **options})
-    (each,) = policy.filters
-    mask = each.passes(states, spec)
+    (host_filter,) = policy.filters
+    mask = host_filter.passes(states, spec)
     assert mask.dtype == bool and len(mask) == states.size
     for index in range(states.size):
         if not mask[index]:
-            words = each.rejection_reason(states, spec, index)
+            words = host_filter.rejection_reason(states, spec, index)
             assert words and "says no" not in words, words
     return "".join(states.host[index] for index in range(states.size) if mask[index])
 
@@ -529,7 +529,7 @@ def test_every_filter_works_on_a_fleet_that_has_no_optional_column():
         image={"name": "i", "properties": {"hw_architecture": "x86_64"}},
         hints={"query": ["=", "$host_ip", "1"], "build_near_host_ip": "10.0.0.1"},
     )
-    for each in find("host_filters").values():
-        mask = each().passes(states, spec)
+    for filter_class in find("host_filters").values():
+        mask = filter_class().passes(states, spec)
         for index in range(2):
-            assert mask[index] or each().rejection_reason(states, spec, index)
+            assert mask[index] or filter_class().rejection_reason(states, spec, index)

@@ -162,10 +162,10 @@ def test_a_request_is_a_mapping(odd):
 
 
 def test_count_is_nova_s_num_instances():
-    found = RequestSpec.expand({**GOOD, "count": 3})
-    assert [spec.name for spec in found] == ["web1-1", "web1-2", "web1-3"]
+    specs = RequestSpec.expand({**GOOD, "count": 3})
+    assert [spec.name for spec in specs] == ["web1-1", "web1-2", "web1-3"]
     assert [spec.name for spec in RequestSpec.expand({**GOOD, "num_instances": 3})] == [
-        spec.name for spec in found
+        spec.name for spec in specs
     ]
 
 

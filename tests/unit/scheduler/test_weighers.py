@@ -37,10 +37,10 @@ def weights(name, columns, spec=None, **options):
     spec = spec or request()
     if spec.server_group is not None:
         states.add_group(spec.server_group)
-    found, parts = weigh(states, spec, policy, np.arange(states.size))
+    weighed, parts = weigh(states, spec, policy, np.arange(states.size))
     raw = parts[0][2]
     return (list(raw) if isinstance(raw, np.ndarray) else [raw] * states.size), pytest.approx(
-        list(found), abs=1e-12
+        list(weighed), abs=1e-12
     )
 
 

@@ -52,39 +52,39 @@ def used(state, zone, resource_class="MEMORY_MB"):
 
 
 def test_nothing_changes_without_changes(store):
-    found = simulated(store)
-    assert found["before"] == found["after"] and found["changes"] == []
-    assert found["before"]["hosts"] == 3 and found["before"]["instances"] == 3
-    assert found["before"]["capacity"][0]["total"] == 8 and found["before"]["unbearable"] == []
+    outcome = simulated(store)
+    assert outcome["before"] == outcome["after"] and outcome["changes"] == []
+    assert outcome["before"]["hosts"] == 3 and outcome["before"]["instances"] == 3
+    assert outcome["before"]["capacity"][0]["total"] == 8 and outcome["before"]["unbearable"] == []
 
 
 def test_instances_are_placed_as_many_as_fit(store):
     before = fleets.figures(store.url.render_as_string(hide_password=False))
-    found = simulated(store, {"add_instances": {**SMALL, "count": 10}})
-    assert found["placed"] == 8 and found["left_out"] == 2
+    outcome = simulated(store, {"add_instances": {**SMALL, "count": 10}})
+    assert outcome["placed"] == 8 and outcome["left_out"] == 2
     assert (
-        found["changes"][0]["left_out"][0]["name"] == "small"
-        and "RamFilter rejected" in found["changes"][0]["left_out"][0]["reason"]
+        outcome["changes"][0]["left_out"][0]["name"] == "small"
+        and "RamFilter rejected" in outcome["changes"][0]["left_out"][0]["reason"]
     )
-    assert found["after"]["capacity"][0]["total"] == 0 and found["after"]["instances"] == 11
+    assert outcome["after"]["capacity"][0]["total"] == 0 and outcome["after"]["instances"] == 11
     assert fleets.figures(store.url.render_as_string(hide_password=False)) == before
 
 
 def test_a_lost_host_is_restarted_elsewhere_and_gone(store):
-    found = simulated(store, {"lose_hosts": ["kvm1"]})
-    assert found["moved"] == 2 and found["left_out"] == 0
+    outcome = simulated(store, {"lose_hosts": ["kvm1"]})
+    assert outcome["moved"] == 2 and outcome["left_out"] == 0
     assert (
-        found["after"]["hosts"] == 2
-        and used(found["after"], "one") + used(found["after"], "two") == 4000
+        outcome["after"]["hosts"] == 2
+        and used(outcome["after"], "one") + used(outcome["after"], "two") == 4000
     )
 
 
 def test_what_does_not_fit_is_left_out(store):
-    found = simulated(store, {"lose_hosts": {"availability_zone": "one"}})
-    assert found["moved"] == 3 and found["after"]["hosts"] == 1
-    found = simulated(store, {"add_instances": {**SMALL, "count": 8}}, {"lose_hosts": ["kvm1"]})
-    assert found["changes"][1]["moved"] == 0 and found["changes"][1]["left_out"]
-    assert found["before"]["unbearable"] == [] and found["after"]["unbearable"] != []
+    outcome = simulated(store, {"lose_hosts": {"availability_zone": "one"}})
+    assert outcome["moved"] == 3 and outcome["after"]["hosts"] == 1
+    outcome = simulated(store, {"add_instances": {**SMALL, "count": 8}}, {"lose_hosts": ["kvm1"]})
+    assert outcome["changes"][1]["moved"] == 0 and outcome["changes"][1]["left_out"]
+    assert outcome["before"]["unbearable"] == [] and outcome["after"]["unbearable"] != []
 
 
 def test_a_zone_may_have_several_aggregates(store, prepared_url):
@@ -99,10 +99,10 @@ def test_a_zone_may_have_several_aggregates(store, prepared_url):
 
 
 def test_hosts_like_another_have_its_room_and_none_of_its_instances(store):
-    found = simulated(store, {"add_hosts": {"like": "kvm1", "count": 2}})
-    assert found["changes"][0]["hosts"] == ["new-1", "new-2"]
-    assert found["after"]["hosts"] == 5 and found["after"]["capacity"][0]["total"] == 16
-    assert used(found["after"], "one") == used(found["before"], "one")
+    outcome = simulated(store, {"add_hosts": {"like": "kvm1", "count": 2}})
+    assert outcome["changes"][0]["hosts"] == ["new-1", "new-2"]
+    assert outcome["after"]["hosts"] == 5 and outcome["after"]["capacity"][0]["total"] == 16
+    assert used(outcome["after"], "one") == used(outcome["before"], "one")
 
 
 def test_hosts_of_a_size_are_added_as_the_module_compute_node_takes_them(store):
@@ -113,13 +113,13 @@ def test_hosts_of_a_size_are_added_as_the_module_compute_node_takes_them(store):
         "availability_zone": "two",
         "cpu_allocation_ratio": 1.0,
     }
-    found = simulated(
+    outcome = simulated(
         store, {"add_hosts": {"name": "big", **size}}, {"lose_hosts": ["kvm1", "kvm2", "kvm3"]}
     )
     assert (
-        found["changes"][0]["hosts"] == ["big"]
-        and found["moved"] == 3
-        and found["after"]["instances"] == 3
+        outcome["changes"][0]["hosts"] == ["big"]
+        and outcome["moved"] == 3
+        and outcome["after"]["instances"] == 3
     )
 
 
@@ -210,17 +210,17 @@ def test_a_definition_asks_for_all_that_it_may(store, prepared_url):
     fleets.discover(
         prepared_url, host("kvm3", availability_zone="two", pools=[seen]), storage_pools=pools
     )
-    wanted = {
+    definition = {
         "name": "db",
         "vcpus": 1,
         "memory_mb": 500,
         "count": 4,
         "disks": [{"size_gb": 20, "pool": "ssd", "traits": ["CUSTOM_SSD"]}],
     }
-    found = simulated(store, {"add_instances": wanted})
-    assert (found["placed"], found["left_out"]) == (2, 2) and found["changes"][0]["left_out"][0][
-        "count"
-    ] == 2
-    assert used(found["after"], "two", "CUSTOM_DISK_GB_SSD") == 40
+    outcome = simulated(store, {"add_instances": definition})
+    assert (outcome["placed"], outcome["left_out"]) == (2, 2) and outcome["changes"][0]["left_out"][
+        0
+    ]["count"] == 2
+    assert used(outcome["after"], "two", "CUSTOM_DISK_GB_SSD") == 40
     with pytest.raises(DroverError, match="diskz"):
-        simulated(store, {"add_instances": {**wanted, "diskz": []}})
+        simulated(store, {"add_instances": {**definition, "diskz": []}})

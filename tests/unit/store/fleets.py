@@ -113,10 +113,12 @@ def columns(url, now=NOW, service_down_time=0):
     zones."""
     wanted = host_columns.ColumnQuery(instances=host_columns.ALL, groups=host_columns.ALL)
     with Store.open(url).read() as connection:
-        found = host_columns.read_columns(connection, now, service_down_time, wanted)
+        all_columns = host_columns.read_columns(connection, now, service_down_time, wanted)
         zones = instances_for_plans.read_zones(connection)
-    size = len(found["host"])
-    order = sorted(range(size), key=lambda row: (found["host"][row], found["node"][row]))
+    size = len(all_columns["host"])
+    order = sorted(
+        range(size), key=lambda row: (all_columns["host"][row], all_columns["node"][row])
+    )
 
     def plain(value):
         if isinstance(value, dict):
@@ -128,13 +130,13 @@ def columns(url, now=NOW, service_down_time=0):
             else value
         )
 
-    instances = {key: order.index(row) for key, row in found.pop("instances").items()}
-    kept = {key: found.pop(key) for key in ("instance_names", "server_groups", "aggregates")}
+    instances = {key: order.index(row) for key, row in all_columns.pop("instances").items()}
+    kept = {key: all_columns.pop(key) for key in ("instance_names", "server_groups", "aggregates")}
     return {
-        **plain(found),
+        **plain(all_columns),
         **kept,
         "instances": instances,
-        "zones": [zones.get(found["host"][row], []) for row in order],
+        "zones": [zones.get(all_columns["host"][row], []) for row in order],
     }
 
 
@@ -153,12 +155,12 @@ def used(url, resource="VCPU"):
 
 def where(url):
     """Return the host of each instance that is on one: dict name -> host."""
-    found = columns(url)
+    fleet_columns = columns(url)
     return {
-        name: found["host"][found["instances"][key]]
-        for name, keys in found["instance_names"].items()
+        name: fleet_columns["host"][fleet_columns["instances"][key]]
+        for name, keys in fleet_columns["instance_names"].items()
         for key in keys
-        if key in found["instances"]
+        if key in fleet_columns["instances"]
     }
 
 
@@ -180,7 +182,7 @@ def failed_destinations(connection, host, since):
 def holdings(url):
     """Return the allocations of each consumer: dict consumer uuid -> dict host -> dict class ->
     amount; nested providers count too."""
-    nodes, held = tables.compute_nodes, {}
+    nodes, by_consumer = tables.compute_nodes, {}
     allocations, providers = tables.allocations, tables.resource_providers
     roots = providers.alias("roots")
     query = (
@@ -199,10 +201,10 @@ def holdings(url):
     )
     with Store.open(url).read() as connection:
         for consumer, name, resource, amount in connection.execute(query):
-            rows = held.setdefault(consumer, {})
+            rows = by_consumer.setdefault(consumer, {})
             if resource is not None:
                 rows.setdefault(name, {})[resource] = amount
-    return held
+    return by_consumer
 
 
 def hold(connection, name, provider, amounts):

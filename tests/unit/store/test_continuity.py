@@ -312,10 +312,10 @@ def test_files_and_starts_wait_for_hosts_that_a_new_store_has_never_had(prepared
     """A discovery with --limit has recorded kvm1 alone."""
     inventory = ["kvm1", "kvm2"]
     read(prepared_url, "kvm1")
-    said = unread(prepared_url, inventory)
+    message = unread(prepared_url, inventory)
     assert (
-        said.startswith("Web stays: kvm2 was not read since the store was made")
-        and "host_remove -e drover_host=kvm2" in said
+        message.startswith("Web stays: kvm2 was not read since the store was made")
+        and "host_remove -e drover_host=kvm2" in message
     )
     assert "whether it runs there is not known" in unread(
         prepared_url, inventory, continuity.RUNNING
@@ -418,10 +418,10 @@ def test_a_discovery_notices_that_the_store_was_brought_back(prepared_url, tmp_p
             "Web stays: kvm1, kvm2 were not read since the store was made or brought back"
         )
     discovered(prepared_url, "kvm1", check=check)
-    left = "kvm1, kvm2 were" if check else "kvm2 was"
+    unread_hosts = "kvm1, kvm2 were" if check else "kvm2 was"
     for unknown in (continuity.FILES, continuity.RUNNING):
         assert unread(prepared_url, unknown=unknown).startswith(
-            f"Web stays: {left} not read since the store was made or brought back"
+            f"Web stays: {unread_hosts} not read since the store was made or brought back"
         )
     discovered(prepared_url, "kvm1", "kvm2")
     assert unread(prepared_url) == unread(prepared_url, unknown=continuity.RUNNING) == ""
@@ -500,15 +500,15 @@ def test_a_store_that_came_back_says_so_until_all_are_read(prepared_url):
 def test_an_instance_that_is_unknown_is_not_called_gone_before_all_are_read(prepared_url):
     """The instance may be on the host that was not read, and its definition would be marked as
     absent."""
-    given = {"instances": ["web"], "state": "absent", "store_url": prepared_url}
+    arguments = {"instances": ["web"], "state": "absent", "store_url": prepared_url}
     read(prepared_url, "kvm1")
     known(prepared_url, "kvm2")
     with pytest.raises(
         AnsibleActionFail,
         match="Not in the store: web. Nothing was removed: kvm2 was not read since the store was made",
     ) as caught:
-        run("instance", **given)
+        run("instance", **arguments)
     result = getattr(caught.value, "_result", None) or caught.value.result
     assert result["gone"] == []
     read(prepared_url, "kvm2")
-    assert run("instance", **given)["gone"] == ["web"]
+    assert run("instance", **arguments)["gone"] == ["web"]

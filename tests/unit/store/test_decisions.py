@@ -86,9 +86,9 @@ def request(name, **more):
 def test_what_was_decided_is_kept_with_its_claim(fleet_url):
     (picked,) = decide(fleet_url, request("web"))
     claim(fleet_url, [picked])
-    (found,) = newest(fleet_url)
+    (decision,) = newest(fleet_url)
     assert {
-        key: found[key]
+        key: decision[key]
         for key in ("created_at", "purpose", "actor", "instance_uuid", "instance_name", "message")
     } == {
         "created_at": NOW,
@@ -98,22 +98,22 @@ def test_what_was_decided_is_kept_with_its_claim(fleet_url):
         "instance_name": "web",
         "message": None,
     }
-    assert (found["host"], found["node"]) == (picked["host"], picked["node"])
+    assert (decision["host"], decision["node"]) == (picked["host"], picked["node"])
     assert (
-        [each["host"] for each in found["alternates"]]
+        [each["host"] for each in decision["alternates"]]
         == [each["host"] for each in picked["alternates"]]
         != []
     )
-    told, whole = found["explanation"], picked["explanation"]
+    explanation, whole = decision["explanation"], picked["explanation"]
     assert (
-        told["hosts"] == 3
-        and told["filters"] == [each for each in whole["filters"] if each["rejected"]] != []
+        explanation["hosts"] == 3
+        and explanation["filters"] == [each for each in whole["filters"] if each["rejected"]] != []
     )
-    assert [(each["host"], each["weight"]) for each in told["top"]] == [
+    assert [(each["host"], each["weight"]) for each in explanation["top"]] == [
         (each["host"], pytest.approx(each["weight"], rel=1e-5)) for each in whole["top"]
     ]
     # The filter explain reads a decision as it reads a selection.
-    assert render(told)[0] == "hosts: 3"
+    assert render(explanation)[0] == "hosts: 3"
 
 
 def test_a_claim_again_is_no_new_decision(fleet_url):
@@ -162,17 +162,18 @@ def test_that_there_is_no_valid_host_is_kept(fleet_url):
     store = Store.open(fleet_url)
     with pytest.raises(NoValidHost), refusals.kept(store, "place", "ada", NOW):
         decide(fleet_url, request("small"), request("big", vcpus=64))
-    (found,) = newest(fleet_url)
-    assert (found["instance_name"], found["instance_uuid"], found["actor"]) == (
+    (decision,) = newest(fleet_url)
+    assert (decision["instance_name"], decision["instance_uuid"], decision["actor"]) == (
         "big",
         uuid_of("big"),
         "ada",
     )
-    assert (found["host"], found["node"], found["alternates"]) == (None, None, [])
+    assert (decision["host"], decision["node"], decision["alternates"]) == (None, None, [])
     assert (
-        found["message"].startswith("No valid host for big") and "number 2 of 2" in found["message"]
+        decision["message"].startswith("No valid host for big")
+        and "number 2 of 2" in decision["message"]
     )
-    assert found["explanation"]["filters"][-1]["after"] == 0
+    assert decision["explanation"]["filters"][-1]["after"] == 0
 
 
 def test_any_other_failure_is_no_decision(fleet_url):
@@ -243,13 +244,13 @@ def test_nothing_to_write_down_is_no_statement(prepared_url):
 
 
 def test_what_is_kept_is_small():
-    found = decisions.kept(WHY)
-    assert found["filters"] == WHY["filters"][:1]
-    assert len(found["top"]) == decisions.TOP
-    assert found["top"][0]["weighers"] == {
+    explanation = decisions.kept(WHY)
+    assert explanation["filters"] == WHY["filters"][:1]
+    assert len(explanation["top"]) == decisions.TOP
+    assert explanation["top"][0]["weighers"] == {
         "RAMWeigher": {"raw": 0.123457, "normalised": 1.0, "multiplier": 2.0}
     }
-    assert "weighers" not in found and len(json.dumps(found)) < 700
+    assert "weighers" not in explanation and len(json.dumps(explanation)) < 700
 
 
 @pytest.mark.parametrize(

@@ -214,10 +214,10 @@ def test_safety_23_the_file_is_for_its_owner_in_a_folder_that_is_there(tmp_path,
     try:
         with Store.open(f"sqlite:///{path}").write() as connection:
             connection.execute(sa.insert(tables.traits).values(name="CUSTOM_X"))
-            found = {each.name: each.stat().st_mode & 0o777 for each in tmp_path.iterdir()}
+            modes = {each.name: each.stat().st_mode & 0o777 for each in tmp_path.iterdir()}
     finally:
         os.umask(before)
-    assert found == dict.fromkeys(("store.db", "store.db-wal", "store.db-shm"), 384)
+    assert modes == dict.fromkeys(("store.db", "store.db-wal", "store.db-shm"), 384)
     assert tmp_path.stat().st_mode & 0o777 == 0o755
 
 

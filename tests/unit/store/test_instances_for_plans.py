@@ -35,10 +35,10 @@ PROOF = certainty.word("a test")
 
 def discover(url, metadata=None, **more):
     web = domain("web", metadata={"project": "p", "flavor": "small", **(metadata or {})}, **more)
-    found = fleets.discover(
+    discovered = fleets.discover(
         url, host("kvm1", web, domain("old")), host("kvm2"), host("kvm3", domain("other"))
     )
-    return found
+    return discovered
 
 
 def read(url, *arguments, **more):
@@ -92,7 +92,7 @@ def test_what_is_read_of_an_instance(prepared_url):
             )
         )
     web = read(prepared_url)["web"]
-    wanted = {
+    expected = {
         "move_policy": "cold",
         "move_policy_error": None,
         "priority": 7,
@@ -102,7 +102,7 @@ def test_what_is_read_of_an_instance(prepared_url):
         "required_traits": ["HW_FAST"],
         "resources": {"VCPU": 2, "MEMORY_MB": 64, "DISK_GB": 0},
     }
-    assert {key: web[key] for key in wanted} == wanted
+    assert {key: web[key] for key in expected} == expected
 
 
 def test_what_another_host_showed_last_says_that_it_has_to_be_read(prepared_url):

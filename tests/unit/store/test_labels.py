@@ -79,7 +79,7 @@ def test_both_databases_select_what_a_selector_means(prepared_url, given_labels,
     table = tables.instances
     with Store.open(prepared_url).write() as connection:
         connection.execute(sa.delete(table))
-        for number, found in enumerate(given_labels):
+        for number, label_set in enumerate(given_labels):
             row = {
                 "uuid": fleets.uuid_of(str(number)),
                 "name": f"i{number}",
@@ -88,7 +88,9 @@ def test_both_databases_select_what_a_selector_means(prepared_url, given_labels,
                 "memory_mb": 1,
                 "disk_gb": 0,
             }
-            connection.execute(sa.insert(table).values(**row, labels=found or None, created_at=0.0))
+            connection.execute(
+                sa.insert(table).values(**row, labels=label_set or None, created_at=0.0)
+            )
         for selector in selectors:
             expected = [
                 f"i{number}" for number, found in enumerate(given_labels) if meets(found, selector)
@@ -188,10 +190,10 @@ def test_what_selects_none_is_refused_with_the_nearest_key(prepared_url):
 def test_a_misspelt_exclusion_does_not_select_all(prepared_url, selector):
     """Otherwise a typing error would stop the instances that should be left out."""
     fleets.discover(prepared_url, host("kvm1", labelled("web", "project=web,tier=db"), domain("y")))
-    said = refused(prepared_url, selector)
+    refusal = refused(prepared_url, selector)
     assert (
-        "No instance has a label teir (did you mean tier?), so that" in said
-        and "would exclude none. Nothing was done." in said
+        "No instance has a label teir (did you mean tier?), so that" in refusal
+        and "would exclude none. Nothing was done." in refusal
     )
     # A reading is harmless.
     with Store.open(prepared_url).read() as connection:

@@ -75,11 +75,11 @@ def test_a_second_one_is_told_who_is_at_work(store, take):
 
 def test_one_whose_time_is_over_is_taken_over_in_the_open(store, take, at):
     take(actor("a"), 1000, seconds=60)
-    found = take(actor("b"), 1061)
+    outcome = take(actor("b"), 1061)
     assert (
-        found["changed"]
-        and "by a@ctrl" in found["taken_over"]
-        and "time is over" in found["taken_over"]
+        outcome["changed"]
+        and "by a@ctrl" in outcome["taken_over"]
+        and "time is over" in outcome["taken_over"]
     )
     at(1062)
     with store.write() as connection:
@@ -214,10 +214,10 @@ def test_a_worker_whose_playbook_is_gone_takes_nothing():
     """Process 1 adopts the worker, and a lease of process 1 would never count as a lease of a dead
     run."""
     context = multiprocessing.get_context("fork")
-    there, here = context.Pipe()
+    child_end, parent_end = context.Pipe()
 
     def playbook():
-        worker = context.Process(target=_orphan, args=(os.getpid(), there))
+        worker = context.Process(target=_orphan, args=(os.getpid(), child_end))
         worker.start()
         worker.join()
 
@@ -225,7 +225,7 @@ def test_a_worker_whose_playbook_is_gone_takes_nothing():
     playing.start()
     playing.join(30)
     assert not playing.is_alive()
-    assert here.poll(30) and f"process {playing.pid}" in here.recv()
-    assert here.poll(30) and here.recv().startswith(
+    assert parent_end.poll(30) and f"process {playing.pid}" in parent_end.recv()
+    assert parent_end.poll(30) and parent_end.recv().startswith(
         "The playbook of this task was killed. This task has begun nothing."
     )

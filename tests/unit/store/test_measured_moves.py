@@ -138,9 +138,9 @@ def test_which_disks_are_copied(prepared_url):
     )
     with Store.open(prepared_url).read() as connection:
         instances = read_instances(connection)
-        found = local_disks.read(connection, instances)
+        by_uuid = local_disks.read(connection, instances)
     names = {each["uuid"]: each["name"] for each in instances}
-    assert {names[uuid]: each[:2] for uuid, each in found.items()} == {
+    assert {names[uuid]: each[:2] for uuid, each in by_uuid.items()} == {
         "local": (5120, ()),
         "whole": (20480, ()),
         "shared": (0, ()),
@@ -154,7 +154,7 @@ def test_which_disks_are_copied(prepared_url):
     }
     assert {
         names[uuid]: [(disk["target"], disk["how"], disk["mib"]) for disk in each.disks]
-        for uuid, each in found.items()
+        for uuid, each in by_uuid.items()
     } == {
         "local": [("vda", "copied", 5120)],
         "whole": [("vda", "copied", 20480)],

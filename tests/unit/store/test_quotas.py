@@ -110,12 +110,12 @@ def test_a_batch_counts_as_a_whole(fleet_url):
 
 def test_each_limit_that_is_exceeded_is_named(fleet_url):
     limit(fleet_url, instances=0, ram=100, DISK_GB=5)
-    said = refusal(claim, fleet_url, "a", memory_mb=200, disk_gb=6)
+    message = refusal(claim, fleet_url, "a", memory_mb=200, disk_gb=6)
     assert (
-        "limit of 0 for instances" in said
-        and "limit of 100 MiB for ram. It uses 0 MiB, and 200 MiB more are wanted" in said
+        "limit of 0 for instances" in message
+        and "limit of 100 MiB for ram. It uses 0 MiB, and 200 MiB more are wanted" in message
     )
-    assert "limit of 5 GiB for DISK_GB" in said
+    assert "limit of 5 GiB for DISK_GB" in message
 
 
 def test_other_projects_and_instances_without_one_have_no_limit(fleet_url):
@@ -177,10 +177,10 @@ def resize(url, name, to, **amounts):
 def test_a_resize_counts_with_both_sizes_until_it_is_confirmed(fleet_url, to):
     active(fleet_url, "a")
     limit(fleet_url, cores=4, ram=128)
-    said = refusal(resize, fleet_url, "a", to, VCPU=4)
+    message = refusal(resize, fleet_url, "a", to, VCPU=4)
     assert (
-        "limit of 4 for cores. It uses 1, and 4 more are wanted." in said
-        and "Remove instances" in said
+        "limit of 4 for cores. It uses 1, and 4 more are wanted." in message
+        and "Remove instances" in message
     )
     move = resize(fleet_url, "a", to, VCPU=3)
     assert use(fleet_url) == (1, 4, 128)

@@ -207,16 +207,16 @@ def build(url, revision):
                             f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), (SELECT max(id) FROM {table}))"
                         )
                     )
-    found = contents(url)
-    assert [name for name, (dummy, rows) in found.items() if not rows] == [], (
+    by_table = contents(url)
+    assert [name for name, (dummy, rows) in by_table.items() if not rows] == [], (
         "write rows of these tables into ROWS"
     )
-    return found
+    return by_table
 
 
 def contents(url, columns=None):
     """Return all rows of all tables, or of some with some columns: dict table -> (columns, rows)."""
-    found = {}
+    by_table = {}
     with raw(url).connect() as connection:
         quote = connection.dialect.identifier_preparer.quote
         inspector = sa.inspect(connection)
@@ -229,8 +229,8 @@ def contents(url, columns=None):
             rows = connection.exec_driver_sql(
                 f"SELECT {', '.join(map(quote, names))} FROM {quote(table)}"
             )
-            found[table] = (names, sorted(map(repr, rows)))
-    return found
+            by_table[table] = (names, sorted(map(repr, rows)))
+    return by_table
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
@@ -254,13 +254,13 @@ def test_every_row_is_there_after_an_upgrade(next_version, store_url, revision):
 def test_the_engine_uses_it_after_an_upgrade(next_version, store_url, revision):
     build(store_url, revision)
     Store.open(store_url).upgrade()
-    found = fleets.columns(store_url)
-    assert (found["host"], found["disabled"], found["zones"]) == (
+    fleet_columns = fleets.columns(store_url)
+    assert (fleet_columns["host"], fleet_columns["disabled"], fleet_columns["zones"]) == (
         ["kvm1", "kvm2"],
         [False, True],
         [["a"], []],
     )
-    assert found["resources"]["VCPU"]["used"] == [5, 3]
+    assert fleet_columns["resources"]["VCPU"]["used"] == [5, 3]
     assert fleets.where(store_url) == {"web": "kvm1", "db": "kvm2"}
     # Three of the eight are left: three more fit, and four do not.
     with pytest.raises(DroverError, match="VCPU: asked 4, used 5 of 8"):

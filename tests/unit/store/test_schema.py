@@ -124,13 +124,13 @@ def test_many_processes_may_be_the_first(store_url, how):
 
     def discover(number):
         # New names of classes, traits and zones are written by all of them too.
-        found = fleets.discover(
+        discovered = fleets.discover(
             store_url,
             fleets.host(
                 f"kvm{number}", traits=["CUSTOM_A", "CUSTOM_B"], availability_zone=f"az{number % 2}"
             ),
         )
-        return "done" if found["added"] == [f"kvm{number}"] else found
+        return "done" if discovered["added"] == [f"kvm{number}"] else discovered
 
     if how == "upgrade":
         works = [upgrade] * 6

@@ -223,16 +223,16 @@ def test_there_and_back_nothing_is_lost(prepared_url, other_url, tmp_path, seed)
     fill_at_random(prepared_url, seed)
     before = everything(prepared_url)
     assert all(before.values()), "a table without rows proves nothing"
-    there = export(prepared_url, tmp_path / "there")
+    export_answer = export(prepared_url, tmp_path / "there")
     loaded = load(other_url, tmp_path / "there")
     assert (loaded["changed"], loaded["rows"], loaded["checksum"]) == (
         True,
-        there["rows"],
-        there["checksum"],
+        export_answer["rows"],
+        export_answer["checksum"],
     )
     assert everything(other_url) == before
     back = export(other_url, tmp_path / "back")
-    assert (back["rows"], back["checksum"]) == (there["rows"], there["checksum"])
+    assert (back["rows"], back["checksum"]) == (export_answer["rows"], export_answer["checksum"])
     assert (tmp_path / "back").read_bytes() == (tmp_path / "there").read_bytes()
     assert load(other_url, tmp_path / "back")["changed"] is False
     fleets.empty(prepared_url)

@@ -89,9 +89,9 @@ def domain(name, vcpus, memory_mb, xml="", devices=(), **more):
 
 def pins(*cpus, cell=None, emulator=None):
     """Return elements that pin vCPUs 0, 1, ... to CPUs, with their memory in a cell."""
-    each = "".join(f"<vcpupin vcpu='{vcpu}' cpuset='{cpu}'/>" for vcpu, cpu in enumerate(cpus))
+    vcpu_pins = "".join(f"<vcpupin vcpu='{vcpu}' cpuset='{cpu}'/>" for vcpu, cpu in enumerate(cpus))
     more = f"<emulatorpin cpuset='{emulator}'/>" if emulator is not None else ""
     where = (
         f"<numatune><memory mode='strict' nodeset='{cell}'/></numatune>" if cell is not None else ""
     )
-    return f"<cputune>{each}{more}</cputune>{where}"
+    return f"<cputune>{vcpu_pins}{more}</cputune>{where}"

@@ -304,14 +304,14 @@ def test_safety_10_addresses_are_addresses():
 def paths(value, before=()):
     """Yield the places of values in nested data."""
     yield before
-    for key, each in (
+    for key, child in (
         value.items()
         if isinstance(value, dict)
         else enumerate(value)
         if isinstance(value, list)
         else ()
     ):
-        yield from paths(each, (*before, key))
+        yield from paths(child, (*before, key))
 
 
 EVERYWHERE = [path for path in paths(FACTS) if path]
@@ -348,10 +348,15 @@ def test_safety_10_whatever_a_host_says_is_recorded_as_it_must_be_or_refused_in_
     assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", described["hypervisor_hostname"])
     assert columns["migration_uri"] in (None, "qemu+ssh://root@kvm1/system")
     assert all(0 <= each["total"] <= 2**31 for each in described["inventories"].values())
-    for each in described["domains"]:
-        assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", each["columns"]["uuid"])
-        assert 0 < len(each["columns"]["name"]) <= 255 and "\0" not in each["columns"]["name"]
-        assert all(amount is None or amount >= 0 for amount in each["resources"].values())
+    for domain_report in described["domains"]:
+        assert re.fullmatch(
+            r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", domain_report["columns"]["uuid"]
+        )
+        assert (
+            0 < len(domain_report["columns"]["name"]) <= 255
+            and "\0" not in domain_report["columns"]["name"]
+        )
+        assert all(amount is None or amount >= 0 for amount in domain_report["resources"].values())
     assert all(isinstance(sentence, str) for sentence in sentences)
 
 
@@ -429,7 +434,7 @@ def test_safety_10_a_guest_with_a_hostile_name_blinds_nobody(prepared_url, monke
         {**fleets.domain(f"evil{number}"), "name": name}
         for number, name in enumerate(("\0", "x" * 300, 5))
     ]
-    found = discover(
+    discovered = discover(
         prepared_url,
         monkeypatch,
         {
@@ -438,8 +443,10 @@ def test_safety_10_a_guest_with_a_hostile_name_blinds_nobody(prepared_url, monke
             "uri": "qemu+ssh://kvm9/system?command=x",
         },
     )
-    assert found["adopted"] == ["_", "web", "x" * 255] and len(found["warnings"]) == 4
-    assert found["warnings"][-1].startswith("The store is new, and there are instances already.")
+    assert discovered["adopted"] == ["_", "web", "x" * 255] and len(discovered["warnings"]) == 4
+    assert discovered["warnings"][-1].startswith(
+        "The store is new, and there are instances already."
+    )
     with Store.open(prepared_url).read() as connection:
         (row,) = connection.execute(tables.compute_nodes.select()).all()
     assert (row.uri, row.migration_uri) == ("qemu:///system", "qemu+ssh://root@kvm1/system")
@@ -450,10 +457,10 @@ def test_safety_14_a_host_with_a_guest_that_cannot_be_told_of_is_not_empty(
 ):
     bad = {**fleets.domain("bad"), "vcpus": -1}
     silent = {"uuid": fleets.uuid_of("silent"), "name": "silent"}
-    found = discover(
+    discovered = discover(
         prepared_url, monkeypatch, {**FACTS, "domains": [bad], "untold_domains": [silent]}
     )
-    assert [(each["name"], each["state"]) for each in found["occupants"]["running"]] == [
+    assert [(each["name"], each["state"]) for each in discovered["occupants"]["running"]] == [
         ("silent", "unknown"),
         ("bad", "unknown"),
     ]
@@ -473,10 +480,10 @@ def test_safety_14_a_host_with_a_guest_that_cannot_be_told_of_is_not_empty(
     ],
 )
 def test_kvm_that_does_not_work_is_a_warning(prepared_url, monkeypatch, variables, asked, warned):
-    given = []
+    module_calls = []
 
     def answer(self, module_name, module_args, **more):
-        given.append(module_args)
+        module_calls.append(module_args)
         probed = (
             {"offered": True, "works": False, "message": "failed to set MSR 0x10a"}
             if module_args.get("probe_kvm")
@@ -485,9 +492,13 @@ def test_kvm_that_does_not_work_is_a_warning(prepared_url, monkeypatch, variable
         return {"hypervisor": {**copy.deepcopy(FACTS), "kvm": probed}}
 
     monkeypatch.setattr(compute_node.ActionModule, "_execute_module", answer)
-    found = run("compute_node", {"inventory_hostname": "kvm1", **variables}, store_url=prepared_url)
-    assert {key: value for key, value in given[0].items() if key.startswith("probe")} == asked
-    words = " ".join(found.get("warnings", []))
+    discovered = run(
+        "compute_node", {"inventory_hostname": "kvm1", **variables}, store_url=prepared_url
+    )
+    assert {
+        key: value for key, value in module_calls[0].items() if key.startswith("probe")
+    } == asked
+    words = " ".join(discovered.get("warnings", []))
     assert (
         "Host kvm1 offers KVM, but no guest starts with it: failed to set MSR 0x10a" in words
     ) is warned
@@ -513,7 +524,7 @@ def calls(tree):
 
 def detours(text, file):
     """Return the places that may write an unchecked value into the store."""
-    tree, found = ast.parse(text), []
+    tree, places = ast.parse(text), []
     described = {
         target.id
         for each in ast.walk(tree)
@@ -528,29 +539,29 @@ def detours(text, file):
         if names[-1] in ("write_domain", "write_domains") and not file.endswith(
             ("tracker/record_domain.py", "tracker/record_instances.py", "hosts/compute_nodes.py")
         ):
-            found.append(names[-1])
+            places.append(names[-1])
         if names[-1] in ("record_built", "record_seen"):
-            given = [
+            arguments = [
                 argument
                 for argument in call.args
                 if ast.unparse(argument).startswith("domain.describe(")
             ]
-            found += [] if given or described & set(words) else [names[-1]]
+            places += [] if arguments or described & set(words) else [names[-1]]
         if names[-1] in ("HostFacts", "CheckedDomain") and not file.endswith("checked_facts.py"):
-            found.append(names[-1])
+            places.append(names[-1])
         # The simulation has a copy of the store, and records the nodes that node_data described.
         if names == ["record", "record"] and not file.endswith(
             ("_conductor/discovery.py", "_simulation/fleet.py")
         ):
-            found.append("record")
-    return found
+            places.append("record")
+    return places
 
 
 def test_safety_10_all_that_is_recorded_was_described():
-    found = {
+    by_file = {
         str(file): detours(file.read_text(), file.as_posix()) for file in PLUGINS.rglob("*.py")
     }
-    assert {file: each for file, each in found.items() if each} == {}
+    assert {file: each for file, each in by_file.items() if each} == {}
     assert detours("node_rows.write_domain(c, 1, {}, 0)", "plugins/action/x.py") == ["write_domain"]
     assert detours("record_domain.record_seen(c, u, h, facts, 0)", "plugins/action/x.py") == [
         "record_seen"

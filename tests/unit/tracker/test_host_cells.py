@@ -62,10 +62,10 @@ def test_a_host_with_two_sets():
 )
 def test_which_cpus_serve_what(options, shared, pinned, vcpu, pcpu):
     report = described(**options)
-    found = report["columns"]["numa_cells"]
+    numa_cells = report["columns"]["numa_cells"]
     assert (
-        sum(len(each["cpus"]) for each in found),
-        sum(len(each["pcpus"]) for each in found),
+        sum(len(each["cpus"]) for each in numa_cells),
+        sum(len(each["pcpus"]) for each in numa_cells),
     ) == (shared, pinned)
     assert [report["inventories"].get(name, {}).get("total") for name in ("VCPU", "PCPU")] == [
         vcpu,
@@ -169,10 +169,10 @@ def test_what_a_domain_takes(guest, found, vcpus, others):
 
 
 def test_pins_in_legacy_mode_take_cpus_and_no_pcpu():
-    found, vcpus, others = host_cells.cells_of_domain(
+    entries, vcpus, others = host_cells.cells_of_domain(
         domain("a", 2, 64, pins(1, 9, cell=0, emulator="2")), cells()
     )
-    assert (found, vcpus, others) == (
+    assert (entries, vcpus, others) == (
         [entry(0, 0, 64, pinned={"0": 1, "1": 9}, reserved=[2])],
         0,
         0,

@@ -43,13 +43,13 @@ def test_which_devices_a_spec_names(specs, found):
 
 
 def test_the_first_spec_counts():
-    found = described(
+    description = described(
         pci_device_specs=[
             {"address": "0000:3b:02.0", "physical_network": "a"},
             {"product_id": "154c", "physical_network": "b"},
         ]
     )
-    assert [each["tags"]["physical_network"] for each in found["pci_devices"]] == ["a", "b"]
+    assert [each["tags"]["physical_network"] for each in description["pci_devices"]] == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -119,10 +119,10 @@ def test_at_most_so_many_of_a_type():
 
 
 def test_types_that_nothing_comes_of_are_said():
-    found, warnings = kinds(
+    types, warnings = kinds(
         "nvidia-11", "nvidia-558", {"type": "nvidia-99", "device_addresses": ["0000:84:00.0"]}
     )
-    assert found == {}
+    assert types == {}
     assert any(
         "nvidia-558 is ignored: it has no device_addresses, and nvidia-11 takes all other devices"
         in each

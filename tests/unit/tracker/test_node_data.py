@@ -87,10 +87,12 @@ def test_a_node_that_is_no_mapping():
 
 
 def test_the_host_of_the_task_is_the_default():
-    found = node_data.reports(
+    by_host = node_data.reports(
         [{"vcpus": 1}, {"host": "b"}, {"host": "b", "hypervisor_hostname": "c"}], "a", {}
     )
-    names = {host: [node["hypervisor_hostname"] for node in nodes] for host, nodes in found.items()}
+    names = {
+        host: [node["hypervisor_hostname"] for node in nodes] for host, nodes in by_host.items()
+    }
     assert names == {"a": ["a"], "b": ["b", "c"]}
 
 
@@ -105,16 +107,16 @@ def test_options_are_defaults_of_each_node():
         {"host": "a", "vcpus": 4},
         {"host": "b", "vcpus": 4, "cpu_allocation_ratio": 8.0, "availability_zone": "az2"},
     ]
-    found = node_data.reports(nodes, "x", options)
+    by_host = node_data.reports(nodes, "x", options)
     ratios = {
-        host: nodes[0]["inventories"]["VCPU"]["allocation_ratio"] for host, nodes in found.items()
+        host: nodes[0]["inventories"]["VCPU"]["allocation_ratio"] for host, nodes in by_host.items()
     }
     assert ratios == {"a": 2.0, "b": 8.0}
-    assert {host: nodes[0]["availability_zone"] for host, nodes in found.items()} == {
+    assert {host: nodes[0]["availability_zone"] for host, nodes in by_host.items()} == {
         "a": "az1",
         "b": "az2",
     }
-    assert found["a"][0]["inventories"]["VCPU"]["reserved"] == 1
+    assert by_host["a"][0]["inventories"]["VCPU"]["reserved"] == 1
 
 
 def test_what_there_is_none_of_has_no_inventory():
@@ -130,14 +132,14 @@ def test_the_whole_facts_of_a_hypervisor():
         "storage": {"total_gb": 10, "disk_available_least_gb": 7},
         "domains": [domain("web")],
     }
-    found = described(hypervisor=facts)
-    assert found["hypervisor_hostname"] == "kvm1.example.com"
+    node_report = described(hypervisor=facts)
+    assert node_report["hypervisor_hostname"] == "kvm1.example.com"
     # The node has the name that the operator uses.
-    assert found["columns"]["migration_uri"] == "qemu+ssh://root@kvm1/system"
-    assert found["columns"]["disk_available_least"] == 7
+    assert node_report["columns"]["migration_uri"] == "qemu+ssh://root@kvm1/system"
+    assert node_report["columns"]["disk_available_least"] == 7
     # Offline CPUs do not count.
-    assert found["inventories"]["VCPU"]["total"] == 3
-    assert [row["columns"]["name"] for row in found["domains"]] == ["web"]
+    assert node_report["inventories"]["VCPU"]["total"] == 3
+    assert [row["columns"]["name"] for row in node_report["domains"]] == ["web"]
 
 
 def test_a_domain_that_libvirt_forgets_when_it_is_off_is_a_warning():
@@ -145,12 +147,12 @@ def test_a_domain_that_libvirt_forgets_when_it_is_off_is_a_warning():
         "hypervisor_hostname": "kvm1",
         "domains": [domain("web"), domain("made", persistent=False)],
     }
-    (said,) = described(hypervisor=facts)["warnings"]
+    (warning,) = described(hypervisor=facts)["warnings"]
     assert (
-        said.startswith(
+        warning.startswith(
             "made on kvm1 is transient: libvirt has no definition, and loses the guest when it is off."
         )
-        and "virsh define" in said
+        and "virsh define" in warning
     )
 
 

@@ -24,17 +24,17 @@ def test_pools_are_shown_with_what_is_promised_and_what_is_in_use(prepared_url):
         pool("hdd", 2000, state="inactive"),
         ceph(1000, allocation_gb=300),
     ]
-    wanted = [
+    pool_options = [
         "ceph",
         {"name": "ssd", "traits": ["STORAGE_DISK_SSD"], "allocation_ratio": 2, "reserved_gb": 100},
     ]
     guests = [guest("web", disk("/srv/ssd/a", 40), network("b", 8))]
     fleets.discover(
         prepared_url,
-        machine("kvm1", *guests, wanted=wanted, pools=pools),
+        machine("kvm1", *guests, wanted=pool_options, pools=pools),
         machine("kvm2", wanted=["ceph"], pools=pools),
     )
-    found = run("host_info", {}, store_url=prepared_url, host="kvm1")
+    host_info = run("host_info", {}, store_url=prepared_url, host="kvm1")
     fast = {
         "name": "ssd",
         "node": "kvm1",
@@ -50,8 +50,8 @@ def test_pools_are_shown_with_what_is_promised_and_what_is_in_use(prepared_url):
         "used_gb": 40,
         "physical_used_gb": 12.5,
     }
-    assert found["storage_pools"][1] == fast
-    far = found["storage_pools"][0]
+    assert host_info["storage_pools"][1] == fast
+    far = host_info["storage_pools"][0]
     assert (
         far["name"],
         far["shared"],
@@ -60,7 +60,7 @@ def test_pools_are_shown_with_what_is_promised_and_what_is_in_use(prepared_url):
         far["physical_used_gb"],
     ) == ("ceph", True, 1000, 8, 300)
     # Blanks are reduced to one, because other tests check the widths of columns.
-    assert [" ".join(line.split()) for line in found["table"][-2:]] == [
+    assert [" ".join(line.split()) for line in host_info["table"][-2:]] == [
         "ceph running 8/1,000 GiB 0% shared 300/1,000 GiB 30% -",
         "ssd running 40/800 GiB 5% 12.5/500 GiB 2% STORAGE_DISK_SSD",
     ]

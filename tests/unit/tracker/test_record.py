@@ -246,10 +246,10 @@ def test_a_node_that_is_gone_and_used_is_told_and_kept(prepared_url):
         host("kvm1", domain("web"), hypervisor_hostname="b"),
     ]
     fleets.discover(prepared_url, *nodes)
-    found = fleets.discover(prepared_url, nodes[0])
+    discovered = fleets.discover(prepared_url, nodes[0])
     # Its instance is reported as missing, because no node shows it.
     gone = {"unreported": ["b"], "missing": ["web"]}
-    assert (told(found), found["changed"]) == (gone, True)
+    assert (told(discovered), discovered["changed"]) == (gone, True)
     columns = fleets.columns(prepared_url)
     assert columns["up"] == [True, False]
     assert columns["down_reason"][1] == "no longer reported by its host"
@@ -440,8 +440,8 @@ def test_what_guests_can_have_becomes_traits(prepared_url):
         "video_models": ["vga", "none", "ramfb"], "disk_buses": ["virtio", "sata"],
     }  # fmt: skip
     hypervisor = {"hypervisor_hostname": "kvm1", "memory_mb": 1024, "guest_hardware": hardware}
-    found = {"host": "kvm1", "hypervisor": hypervisor}
-    fleets.discover(prepared_url, found)
+    host_data = {"host": "kvm1", "hypervisor": hypervisor}
+    fleets.discover(prepared_url, host_data)
     assert traits(prepared_url, "kvm1") == {
         "COMPUTE_NODE", "COMPUTE_SECURITY_UEFI_SECURE_BOOT", "COMPUTE_SECURITY_TPM_TIS", "COMPUTE_SECURITY_TPM_CRB", "COMPUTE_SECURITY_TPM_1_2",
         "COMPUTE_SECURITY_TPM_2_0", "COMPUTE_GRAPHICS_MODEL_VGA", "COMPUTE_GRAPHICS_MODEL_NONE", "COMPUTE_STORAGE_BUS_VIRTIO",
@@ -455,10 +455,10 @@ def test_what_guests_can_have_becomes_traits(prepared_url):
         "video_models": [],
         "disk_buses": [],
     }
-    fleets.discover(prepared_url, found)
+    fleets.discover(prepared_url, host_data)
     assert traits(prepared_url, "kvm1") == {"COMPUTE_NODE"}
     hypervisor["guest_hardware"] = None
-    fleets.discover(prepared_url, found)
+    fleets.discover(prepared_url, host_data)
     assert traits(prepared_url, "kvm1") == {"COMPUTE_NODE"}
 
 
@@ -660,12 +660,12 @@ def test_a_host_that_is_no_more(prepared_url):
     def no_more(name):
         return in_store(prepared_url, record.record, {name: []}, fleets.NOW)
 
-    found = no_more("kvm2")
-    assert found["changed"] and found["removed"] == ["kvm2"]
+    outcome = no_more("kvm2")
+    assert outcome["changed"] and outcome["removed"] == ["kvm2"]
     assert not no_more("kvm2")["changed"] and not no_more("never-there")["changed"]
     # A host that holds room for instances is not removed.
-    found = no_more("kvm1")
-    assert (found["removed"], found["unreported"]) == ([], ["kvm1"])
+    outcome = no_more("kvm1")
+    assert (outcome["removed"], outcome["unreported"]) == ([], ["kvm1"])
     with Store.open(prepared_url).read() as connection:
         assert [each["host"] for each in hosts.listing(connection, fleets.NOW)] == ["kvm1"]
 
@@ -688,7 +688,7 @@ def test_an_open_migration_is_left_alone(prepared_url):
         "live-migration",
         fleets.NOW,
     )
-    held = fleets.holdings(prepared_url)
+    holdings = fleets.holdings(prepared_url)
     for state in (
         ([domain("web")], [domain("web")]),
         ([], [domain("web")]),
@@ -698,7 +698,7 @@ def test_an_open_migration_is_left_alone(prepared_url):
         found = fleets.discover(prepared_url, host("kvm1", *state[0]), host("kvm2", *state[1]))
         assert told(found) == {}, state
         assert (fleets.holdings(prepared_url), fleets.where(prepared_url)) == (
-            held,
+            holdings,
             {"web": "kvm1"},
         )
     in_store(prepared_url, migration_claims.finish, move["uuid"], PROOF, "running", fleets.NOW)
@@ -872,12 +872,12 @@ def test_discovery_keeps_what_an_operator_put_on_a_node(prepared_url):
     in_store(
         prepared_url, classes_and_traits.ensure, classes_and_traits.RESOURCE_CLASS, ["CUSTOM_GPU"]
     )
-    wanted = {
+    properties = {
         "traits": ["CUSTOM_GOLD", "STORAGE_DISK_SSD"],
         "inventories": {"CUSTOM_GPU": {"total": 2}},
         "aggregates": [SHARED],
     }
-    put(prepared_url, "kvm1", **wanted)
+    put(prepared_url, "kvm1", **properties)
     before, generations = provider(prepared_url, "kvm1"), fleets.generations(prepared_url)
     assert before["traits"] == [
         "COMPUTE_NODE",

@@ -49,10 +49,10 @@ FUNCTIONS = [
 
 
 def columns(url):
-    wanted = host_columns.ColumnQuery(columns={"numa_cells", *host_columns.BY_NODE})
+    query = host_columns.ColumnQuery(columns={"numa_cells", *host_columns.BY_NODE})
     with Store.open(url).read() as connection:
-        found = host_columns.read_columns(connection, NOW, 0, wanted)
-    return {name: found[name][found["host"].index("kvm1")] for name in wanted.columns}
+        found = host_columns.read_columns(connection, NOW, 0, query)
+    return {name: found[name][found["host"].index("kvm1")] for name in query.columns}
 
 
 def held(url, *names):
@@ -103,7 +103,7 @@ def test_a_domain_pinned_by_hand_takes_pcpu(prepared_url):
     )
     assert held(prepared_url, "web")["kvm1"] == {"PCPU": 3, "VCPU": 2, "MEMORY_MB": 1024}
     assert held(prepared_url, "db")["kvm1"] == {"VCPU": 2, "MEMORY_MB": 64}
-    (found,) = columns(prepared_url)["numa_allocations"]
+    (allocation,) = columns(prepared_url)["numa_allocations"]
     cells = [
         {
             "guest": 0,
@@ -116,7 +116,7 @@ def test_a_domain_pinned_by_hand_takes_pcpu(prepared_url):
             **NONE,
         }
     ]
-    assert found == {"uuid": uuid_of("web"), "cells": cells}
+    assert allocation == {"uuid": uuid_of("web"), "cells": cells}
     # The size of the instance is unchanged.
     with Store.open(prepared_url).read() as connection:
         assert (
@@ -210,10 +210,10 @@ def test_nothing_is_given_away_unasked(prepared_url):
         prepared_url,
         node(domain("web", 1, 64, devices=[("pci", "0000:85:00.0")]), **machines.devices()),
     )
-    found = columns(prepared_url)
-    assert (found["pci_devices"], found["mdev_types"]) == ([], [])
+    node_columns = columns(prepared_url)
+    assert (node_columns["pci_devices"], node_columns["mdev_types"]) == ([], [])
     # Mediated devices on the host are known; no option names the resource class of their type.
-    assert len(found["mdevs"]) == 2
+    assert len(node_columns["mdevs"]) == 2
 
 
 def test_devices_with_their_owners(prepared_url):
@@ -224,12 +224,12 @@ def test_devices_with_their_owners(prepared_url):
     ]
     options = {"pci_device_specs": spec, "mdev_types": ["nvidia-11"]}
     fleets.discover(prepared_url, node(*domains, options=options, **machines.devices()))
-    found = columns(prepared_url)
-    assert found["pci_devices"][1] == {
+    node_columns = columns(prepared_url)
+    assert node_columns["pci_devices"][1] == {
         "address": "0000:85:00.0", "vendor_id": "10de", "product_id": "2204", "device_class": "030000", "numa_node": None, "dev_type": "type-PCI",
         "parent_addr": None, "iommu_group": 81, "interface": None, "tags": {}, "resource_class": None, "traits": [], "reported": True, "owner": uuid_of("web"),
     }  # fmt: skip
-    vdpa = found["pci_devices"][0]
+    vdpa = node_columns["pci_devices"][0]
     assert (vdpa["dev_type"], vdpa["owner"], vdpa["parent_addr"]) == (
         "vdpa",
         uuid_of("web"),
@@ -237,10 +237,10 @@ def test_devices_with_their_owners(prepared_url):
     )
     assert vdpa["tags"]["physical_network"] == "physnet1"
     # 14 can still be made, and one exists.
-    assert found["mdev_types"] == [
+    assert node_columns["mdev_types"] == [
         {"parent": "pci_0000_84_00_0", "type": "nvidia-11", "resource_class": "VGPU", "total": 15}
     ]
-    assert [each["owner"] for each in found["mdevs"] if each["type"] == "nvidia-11"] == [
+    assert [each["owner"] for each in node_columns["mdevs"] if each["type"] == "nvidia-11"] == [
         uuid_of("db")
     ]
 
@@ -371,10 +371,12 @@ def test_cells_as_providers_with_the_devices_in_them(prepared_url):
     }
     user = domain("web", 1, 64, devices=[("pci", "0000:3b:02.1")])
     fleets.discover(prepared_url, node(user, options=options, **machines.devices()))
-    asked = {**options, "numa_report_in_placement": True}
-    assert fleets.discover(prepared_url, node(user, options=asked, **machines.devices()))["changed"]
-    found = providers(prepared_url)
-    assert {name: parent for name, (parent, dummy, dummy2) in found.items()} == {
+    with_cells = {**options, "numa_report_in_placement": True}
+    assert fleets.discover(prepared_url, node(user, options=with_cells, **machines.devices()))[
+        "changed"
+    ]
+    provider_rows = providers(prepared_url)
+    assert {name: parent for name, (parent, dummy, dummy2) in provider_rows.items()} == {
         "kvm1_NUMA0": "kvm1",
         "kvm1_NUMA1": "kvm1",
         "kvm1_0000:3B:00.0": "kvm1_NUMA0",
@@ -382,9 +384,9 @@ def test_cells_as_providers_with_the_devices_in_them(prepared_url):
         # The host does not know the cell of the device.
         "kvm1_0000:85:00.0": "kvm1",
     }
-    assert found["kvm1_NUMA0"][1:] == ({}, {"HW_NUMA_ROOT"})
+    assert provider_rows["kvm1_NUMA0"][1:] == ({}, {"HW_NUMA_ROOT"})
     assert held(prepared_url, "web")["kvm1_0000:3B:00.0"] == {"CUSTOM_FAST_NIC": 1}
-    assert not fleets.discover(prepared_url, node(user, options=asked, **machines.devices()))[
+    assert not fleets.discover(prepared_url, node(user, options=with_cells, **machines.devices()))[
         "changed"
     ]
     # A claim still finds devices two levels below.
@@ -394,7 +396,7 @@ def test_cells_as_providers_with_the_devices_in_them(prepared_url):
     fleets.discover(prepared_url, node(user, options=options, **machines.devices()))
     assert {parent for parent, dummy, dummy2 in providers(prepared_url).values()} == {"kvm1"}
     # All free ones are removed at once. A device in use stays, but its cell does not.
-    fleets.discover(prepared_url, node(user, options=asked, **machines.devices()))
+    fleets.discover(prepared_url, node(user, options=with_cells, **machines.devices()))
     fleets.discover(
         prepared_url,
         node(user, options={**SETS, "pci_device_specs": FUNCTIONS}, **machines.devices()),
@@ -415,10 +417,10 @@ def cpus(url):
     with Store.open(url).read() as connection:
         hosts = {row.id: row.host for row in connection.execute(sa.select(tables.compute_nodes))}
         names = {row.uuid: row.name for row in connection.execute(sa.select(tables.instances))}
-        found = numa.read(connection)
+        by_node = numa.read(connection)
     return {
         (hosts[node], names[each["uuid"]]): sorted(each["cells"][0]["pins"].values())
-        for node, held in found.items()
+        for node, held in by_node.items()
         for each in held
     }
 
@@ -491,14 +493,14 @@ def test_a_virtual_function_behind_a_macvtap_is_owned_and_no_plan_moves_it(prepa
         "0000:3b:02.0": uuid_of("web")
     }
     with Store.open(prepared_url).read() as connection:
-        found = {each["name"]: each for each in instances_for_plans.read_instances(connection)}
+        by_name = {each["name"]: each for each in instances_for_plans.read_instances(connection)}
     assert (
-        found["web"]["hostdevs"] == [{"type": "pci", "address": "0000:3b:02.0"}]
-        and found["db"]["hostdevs"] == []
+        by_name["web"]["hostdevs"] == [{"type": "pci", "address": "0000:3b:02.0"}]
+        and by_name["db"]["hostdevs"] == []
     )
     assert (
-        "0000:3b:02.0" in movability.why_unmovable(found["web"])
-        and movability.why_unmovable(found["db"]) is None
+        "0000:3b:02.0" in movability.why_unmovable(by_name["web"])
+        and movability.why_unmovable(by_name["db"]) is None
     )
     # Without that interface the function is free again.
     fleets.discover(

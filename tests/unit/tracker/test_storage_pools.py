@@ -121,18 +121,18 @@ def machine(name, *guests, wanted=("ssd",), pools=None, **more):
 
 def traits(url):
     """Return {name of a provider: its traits}, without the traits of compute nodes."""
-    table, known = tables.provider_traits, tables.resource_providers
+    table, providers = tables.provider_traits, tables.resource_providers
     query = (
-        sa.select(known.c.name, tables.traits.c.name)
-        .join(table, table.c.provider_id == known.c.id)
+        sa.select(providers.c.name, tables.traits.c.name)
+        .join(table, table.c.provider_id == providers.c.id)
         .join(tables.traits, tables.traits.c.id == table.c.trait_id)
     )
-    found = {}
+    by_provider = {}
     with Store.open(url).read() as connection:
         for provider, name in connection.execute(query):
             if provider.startswith("pool/") or "_pool_" in provider:
-                found.setdefault(provider, set()).add(name)
-    return found
+                by_provider.setdefault(provider, set()).add(name)
+    return by_provider
 
 
 # The provider that counts each disk
@@ -154,10 +154,10 @@ def test_a_local_pool_is_a_provider_below_its_node(prepared_url):
         )
     ]
     fleets.discover(prepared_url, *nodes)
-    found = at_hand(prepared_url)
-    assert found["kvm1_pool_ssd"] == {SSD: (500, 0, 1.0, 0)}
-    assert found["kvm1_pool_hdd"] == {HDD: (2000, 100, 2.0, 0)}
-    assert found["kvm1"]["DISK_GB"] == (100, 0, 1.0, 0)
+    inventories = at_hand(prepared_url)
+    assert inventories["kvm1_pool_ssd"] == {SSD: (500, 0, 1.0, 0)}
+    assert inventories["kvm1_pool_hdd"] == {HDD: (2000, 100, 2.0, 0)}
+    assert inventories["kvm1"]["DISK_GB"] == (100, 0, 1.0, 0)
     assert traits(prepared_url) == {"kvm1_pool_hdd": {"STORAGE_DISK_HDD"}}
     again(prepared_url, *nodes)
 
@@ -306,10 +306,10 @@ def test_a_shared_pool_that_nobody_chooses_any_more_goes(prepared_url):
 def test_nobody_gets_space_in_a_stopped_pool(prepared_url):
     fleets.discover(prepared_url, machine("kvm1", guest("web", disk("/srv/ssd/a", 10))))
     stopped = pool("ssd", 0, state="inactive")
-    found = fleets.discover(
+    discovered = fleets.discover(
         prepared_url, machine("kvm1", guest("web", disk("/srv/ssd/a", 10)), pools=[stopped])
     )
-    assert found["changed"]
+    assert discovered["changed"]
     assert at_hand(prepared_url)["kvm1_pool_ssd"] == {SSD: (500, 500, 1.0, 10)}
     fleets.discover(prepared_url, machine("kvm1", guest("web", disk("/srv/ssd/a", 10))))
     assert at_hand(prepared_url)["kvm1_pool_ssd"] == {SSD: (500, 0, 1.0, 10)}
@@ -347,10 +347,10 @@ def test_disks_that_count_as_nothing_are_named(prepared_url):
     """The size of a disk is not known: the host does not report it, and the store has no claim for
     it."""
     stopped = {"wanted": ["ceph"], "pools": [ceph(0, state="inactive")]}
-    found = fleets.discover(
+    discovered = fleets.discover(
         prepared_url, machine("kvm1", guest("web", network("a", None)), **stopped)
     )
-    assert found["unmeasured"] == [
+    assert discovered["unmeasured"] == [
         "Instance web on kvm1: the size of its disks in the storage pool ceph is not known, so they count as nothing and others may get their "
         "space. On kvm1 start the pool (virsh pool-start ceph), or read it anew if it runs (virsh pool-refresh ceph), and see that the disks are "
         "there, and run drover.compute.discover again."
@@ -546,16 +546,16 @@ def test_a_pool_that_libvirt_cannot_have_is_said_with_its_package(facts, remedy)
 
 def test_a_claim_takes_from_the_pool_and_no_other(prepared_url):
     fleets.discover(prepared_url, machine("kvm1"), machine("kvm2", wanted=[]))
-    wanted = {"resources": {"VCPU": 1, "MEMORY_MB": 64, SSD: 400}}
-    fleets.claim(prepared_url, {**selection("web", "kvm1"), **wanted})
+    amounts = {"resources": {"VCPU": 1, "MEMORY_MB": 64, SSD: 400}}
+    fleets.claim(prepared_url, {**selection("web", "kvm1"), **amounts})
     assert held(prepared_url)["web"] == {
         "kvm1": {"VCPU": 1, "MEMORY_MB": 64},
         "kvm1_pool_ssd": {SSD: 400},
     }
     with pytest.raises(DroverError):
-        fleets.claim(prepared_url, {**selection("more", "kvm1"), **wanted})
+        fleets.claim(prepared_url, {**selection("more", "kvm1"), **amounts})
     with pytest.raises(DroverError):
-        fleets.claim(prepared_url, {**selection("less", "kvm2"), **wanted})
+        fleets.claim(prepared_url, {**selection("less", "kvm2"), **amounts})
     # DISK_GB never comes from a pool.
     with pytest.raises(DroverError):
         fleets.claim(prepared_url, selection("plain", "kvm1", disk_gb=101))
@@ -713,7 +713,7 @@ def fleets_of_pools(draw):
         chosen = draw(st.sets(st.sampled_from(["ssd", "hdd", "ceph"])))
         guests = []
         for count in range(draw(st.integers(0, 3))):
-            each = f"{name}-{count}"
+            guest_name = f"{name}-{count}"
             sizes = {}
             disks = []
             for at in range(draw(st.integers(0, 4))):
@@ -722,12 +722,12 @@ def fleets_of_pools(draw):
                     draw(st.integers(1, 40)) / 4,
                 )
                 disks.append(
-                    network(f"{each}-{at}", size)
+                    network(f"{guest_name}-{at}", size)
                     if place == "ceph"
                     else disk(
-                        f"/srv/{place}/{each}-{at}"
+                        f"/srv/{place}/{guest_name}-{at}"
                         if place != "own"
-                        else f"/var/lib/libvirt/images/{each}-{at}",
+                        else f"/var/lib/libvirt/images/{guest_name}-{at}",
                         size,
                     )
                 )
@@ -740,8 +740,8 @@ def fleets_of_pools(draw):
                     else name
                 )
                 sizes[where] = sizes.get(where, 0) + size
-            guests.append(guest(each, *disks))
-            expected[each] = {where: math.ceil(size) for where, size in sizes.items()}
+            guests.append(guest(guest_name, *disks))
+            expected[guest_name] = {where: math.ceil(size) for where, size in sizes.items()}
         nodes.append(
             machine(name, *guests, wanted=sorted(chosen), pools=[pool("ssd"), pool("hdd"), ceph()])
         )
@@ -755,21 +755,21 @@ def fleets_of_pools(draw):
 def test_allocations_per_pool_are_what_its_storage_lists(prepared_url, first, second):
     fleets.empty(prepared_url)
     for nodes, expected in (first, second, first):
-        there = {node["host"] for node in nodes}
+        host_names = {node["host"] for node in nodes}
         # Hosts of an earlier fleet are read again, and have no domains.
         gone = [
             machine(name, wanted=[], pools=[])
             for name in ("kvm0", "kvm1", "kvm2")
-            if name not in there
+            if name not in host_names
         ]
         fleets.discover(prepared_url, *nodes, *gone)
-        found = held(prepared_url)
-        for each, places in expected.items():
+        by_guest = held(prepared_url)
+        for guest_name, places in expected.items():
             amounts = {
                 provider: sum(n for name, n in amounts.items() if "DISK_GB" in name)
-                for provider, amounts in found.get(each, {}).items()
+                for provider, amounts in by_guest.get(guest_name, {}).items()
             }
-            assert {provider: n for provider, n in amounts.items() if n} == places, each
+            assert {provider: n for provider, n in amounts.items() if n} == places, guest_name
         assert counted(prepared_url)
 
 
@@ -818,7 +818,7 @@ def test_f22_space_that_counts_twice_is_said(which):
 
 def test_a_pool_is_named_as_people_have_written_it(prepared_url):
     """Its class has only capital letters and digits, so the output had fast_ssd for Fast-SSD."""
-    found = "CUSTOM_DISK_GB_FAST_SSD"
+    resource_class = "CUSTOM_DISK_GB_FAST_SSD"
     guests = [guest("web", disk("/srv/Fast-SSD/web.qcow2", 100))]
     fleets.discover(
         prepared_url,
@@ -834,21 +834,21 @@ def test_a_pool_is_named_as_people_have_written_it(prepared_url):
             "uuid": uuid_of("big"),
             "vcpus": 1,
             "memory_mb": 64,
-            "extra_specs": {f"resources:{found}": "900"},
+            "extra_specs": {f"resources:{resource_class}": "900"},
         }
         with pytest.raises(DroverError, match=r"storage pool Fast-SSD \(GiB\)"):
             scheduling.decide(connection, [request], Policy.from_mapping({}), NOW)
     chosen = selection("big", "kvm1")
-    chosen["resources"][found] = 900
+    chosen["resources"][resource_class] = 900
     with (
         pytest.raises(DroverError, match=r"storage pool Fast-SSD \(GiB\): asked 900"),
         store.write() as connection,
     ):
         claims_of_new.claim(connection, [chosen], NOW)
     with store.write() as connection:
-        quotas.ensure(connection, "shop", {found: 10})
+        quotas.ensure(connection, "shop", {resource_class: 10})
     chosen = selection("small", "kvm1", project="shop")
-    chosen["resources"][found] = 20
+    chosen["resources"][resource_class] = 20
     with (
         pytest.raises(DroverError, match=r"a limit of 10 GiB for the storage pool Fast-SSD\."),
         store.write() as connection,

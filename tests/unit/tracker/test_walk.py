@@ -30,19 +30,19 @@ def node(name, of, **more):
 
 
 def test_each_writer_has_its_part():
-    found = walk(
+    walked = walk(
         host("kvm1", domain("web", disks=[DISK]), availability_zone="az1", labels={"rack": "a"}),
         node("inner", "kvm1", labels={"rack": "a"}),
         host("kvm2"),
     )
-    assert list(found.nodes) == [("kvm1", "kvm1"), ("kvm1", "inner"), ("kvm2", "kvm2")]
-    assert found.names["kvm1", "kvm1"] == "kvm1" and found.names["kvm1", "inner"] == "kvm1/inner"
-    assert found.zones == {"kvm1": "az1"}
-    (web,) = found.domains["kvm1", "kvm1"].values()
+    assert list(walked.nodes) == [("kvm1", "kvm1"), ("kvm1", "inner"), ("kvm2", "kvm2")]
+    assert walked.names["kvm1", "kvm1"] == "kvm1" and walked.names["kvm1", "inner"] == "kvm1/inner"
+    assert walked.zones == {"kvm1": "az1"}
+    (web,) = walked.domains["kvm1", "kvm1"].values()
     assert web["columns"]["local_disks"] is True
-    uses = found.files["kvm1", "kvm1"][uuid_of("web")]
+    uses = walked.files["kvm1", "kvm1"][uuid_of("web")]
     assert uses == {("/srv/web.qcow2", None, True)}
-    assert found.domains["kvm2", "kvm2"] == {}
+    assert walked.domains["kvm2", "kvm2"] == {}
 
 
 @pytest.mark.parametrize(

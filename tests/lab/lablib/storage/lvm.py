@@ -97,10 +97,10 @@ def devices_of(image: pathlib.Path) -> list[str]:
     listed = run(
         *as_root(), "losetup", "--associated", image, "--noheadings", "--output", "NAME,OFFSET"
     ).split("\n")
-    found = sorted(
+    by_offset = sorted(
         (int(offset), name) for name, offset in (line.split() for line in listed if line.strip())
     )
-    return [name for dummy, name in found]
+    return [name for dummy, name in by_offset]
 
 
 def down(layout: Layout) -> None:

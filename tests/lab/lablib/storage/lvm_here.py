@@ -48,15 +48,15 @@ def extents(group: str) -> dict[str, tuple[int, int]]:
     """Return offset and size of each volume, in bytes."""
     options = ("--driverloaded", "n", "--noheadings", "--nosuffix", "--units", "b")
     start = int(lvm("pvs", *options, "-o", "pe_start").stdout)
-    found = {}
+    by_volume = {}
     for line in lvm(
         "lvs", *options, "--segments", "-o", "lv_name,seg_pe_ranges,vg_extent_size", group
     ).stdout.split("\n"):
         if line.strip():
             name, ranges, extent = line.split()
             first, last = map(int, ranges.rpartition(":")[2].split("-"))
-            found[name] = (start + first * int(extent), (last - first + 1) * int(extent))
-    return found
+            by_volume[name] = (start + first * int(extent), (last - first + 1) * int(extent))
+    return by_volume
 
 
 def activate(group: str, stale: str = "") -> None:

@@ -120,20 +120,20 @@ def test_each_device_of_the_schema_is_known(schema):
 def test_each_type_of_the_schema_has_a_verdict(kind, schema):
     end = f"{kind.path.rpartition('//')[2]}@{kind.attribute}"
     top = kind.path.partition("//")[0]
-    known = [
+    word_sets = [
         words
         for name, words in schema.choices.items()
         if name.startswith(top) and (name == end or name.endswith(f"/{end}"))
     ]
     # Elements of a libvirt that is newer than the schema; only a running guest has a mirror.
-    if not known:
+    if not word_sets:
         assert kind.path in (
             "devices/crypto/backend",
             "devices/pstore",
             "devices/disk//dataStore",
             "devices/disk//mirror",
         )
-    assert not set().union(*known) - set(kind.values)
+    assert not set().union(*word_sets) - set(kind.values)
 
 
 def test_each_element_is_bound_that_nobody_knows():

@@ -54,12 +54,12 @@ TIED = f"""<domain type='qemu'><name>n</name>{METADATA}<memory unit='KiB'>209715
 def canonical(text):
     """Return the XML in one order and form, without the values that a machine does not read."""
     root = parse(text)
-    for each in root.iter():
-        each[:] = sorted(
-            each, key=lambda child: ET.canonicalize(ET.tostring(child), strip_text=True)
+    for element in root.iter():
+        element[:] = sorted(
+            element, key=lambda child: ET.canonicalize(ET.tostring(child), strip_text=True)
         )
-        if each.tag == "cell":
-            each.attrib.pop("unit", None)
+        if element.tag == "cell":
+            element.attrib.pop("unit", None)
     return ET.canonicalize(ET.tostring(root), strip_text=True)
 
 
@@ -73,13 +73,15 @@ def as_facts(facts, text):
         else ()
     )
     locked = root.find("memoryBacking/locked") is not None
-    found = {
+    numa_facts = {
         **NONE,
         **facts,
         "iothread_pins": {each: emulator for each in threads if emulator},
         "locked": locked,
     }
-    return found if locked or any(found[key] != none for key, none in NONE.items()) else None
+    return (
+        numa_facts if locked or any(numa_facts[key] != none for key, none in NONE.items()) else None
+    )
 
 
 @pytest.mark.parametrize("parts", NOVA, ids=range(len(NOVA)))
@@ -96,13 +98,13 @@ def test_the_elements_are_nova_s(parts):
 
 
 def test_all_else_of_the_domain_stays():
-    found = parse(with_numa(TIED, {}))
-    assert parse_numa(found) == as_facts({}, TIED)
-    assert [each.tag for each in found.find("cputune")] == ["shares", "vcpusched"]
-    assert [each.tag for each in found.find("memoryBacking")] == ["nosharepages", "locked"]
-    assert [each.tag for each in found.find("cpu")] == ["topology", "feature"]
-    assert found.find("numatune") is None
-    assert (found.find("vcpu").text, found.find("vcpu").attrib) == (
+    root = parse(with_numa(TIED, {}))
+    assert parse_numa(root) == as_facts({}, TIED)
+    assert [each.tag for each in root.find("cputune")] == ["shares", "vcpusched"]
+    assert [each.tag for each in root.find("memoryBacking")] == ["nosharepages", "locked"]
+    assert [each.tag for each in root.find("cpu")] == ["topology", "feature"]
+    assert root.find("numatune") is None
+    assert (root.find("vcpu").text, root.find("vcpu").attrib) == (
         "4",
         {"placement": "static", "current": "2"},
     )

@@ -48,12 +48,12 @@ def read(path):
 
 
 def descriptors():
-    found = []
+    links = []
     for name in sorted(os.listdir("/proc/self/fd"), key=int):
         # The descriptor of the list itself is closed.
         with contextlib.suppress(FileNotFoundError):
-            found.append(os.readlink(f"/proc/self/fd/{name}"))
-    return found
+            links.append(os.readlink(f"/proc/self/fd/{name}"))
+    return links
 
 
 def children():

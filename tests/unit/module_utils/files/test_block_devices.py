@@ -122,11 +122,11 @@ def test_a_partition_is_a_part_of_its_disk(sysfs):
         sysfs.add("sdq1", again, partition="1", start="2048", size="4096")
     ) == sysfs.identity(first)
     others = [("2", "2048", "4096"), ("1", "2049", "4096"), ("1", "2048", "8192")]
-    found = {
+    identities = {
         sysfs.identity(sysfs.add(f"sda1{number}", disk, partition=part, start=start, size=size))
         for number, (part, start, size) in enumerate(others)
     }
-    assert len(found) == 3 and sysfs.identity(first) not in found
+    assert len(identities) == 3 and sysfs.identity(first) not in identities
 
 
 def test_a_multipath_map_is_the_disk_behind_its_paths(sysfs):

@@ -26,18 +26,18 @@ DOMAIN_CAPABILITIES = (DATA / "domcapabilities-qemu.xml").read_text()
 
 
 def test_a_recorded_qemu_host():
-    found = parse_capabilities(CAPABILITIES)
-    assert found["host_uuid"] == "2f4e4012-a963-5b98-ba63-4c1dcd0a613f"
-    cpu = found["cpu"]
+    facts = parse_capabilities(CAPABILITIES)
+    assert facts["host_uuid"] == "2f4e4012-a963-5b98-ba63-4c1dcd0a613f"
+    cpu = facts["cpu"]
     assert (cpu["arch"], cpu["model"], cpu["vendor"]) == ("x86_64", "Broadwell", "Intel")
     assert "avx512f" in cpu["features"]
     assert cpu["topology"] == {"cells": 1, "sockets": 1, "cores": 2, "threads": 1}
-    cell = found["numa_cells"][0]
+    cell = facts["numa_cells"][0]
     assert [c["id"] for c in cell["cpus"]] == [0, 1]
     assert [page["size_kb"] for page in cell["pages"]] == [4, 2048, 1048576]
     assert cell["pages"][0]["count"] * 4 // 1024 == cell["memory_mb"]
-    assert ["x86_64", "qemu", "hvm"] in found["supported_instances"]
-    assert ["x86_64", "kvm", "hvm"] in found["supported_instances"]
+    assert ["x86_64", "qemu", "hvm"] in facts["supported_instances"]
+    assert ["x86_64", "kvm", "hvm"] in facts["supported_instances"]
 
 
 def test_the_cpu_that_host_model_stands_for():
@@ -60,12 +60,12 @@ def test_a_feature_that_is_disabled_is_not_counted():
 
 
 def test_a_host_without_cpu_model_or_topology():
-    found = parse_capabilities(
+    facts = parse_capabilities(
         "<capabilities><host><cpu><arch>riscv64</arch></cpu></host></capabilities>"
     )
-    assert found["cpu"]["model"] is None
-    assert found["numa_cells"] == []
-    assert found["cpu"]["topology"] == {"cells": 1, "sockets": 1, "cores": 1, "threads": 1}
+    assert facts["cpu"]["model"] is None
+    assert facts["numa_cells"] == []
+    assert facts["cpu"]["topology"] == {"cells": 1, "sockets": 1, "cores": 1, "threads": 1}
     assert (
         cpu_element("<capabilities><host><cpu><arch>riscv64</arch></cpu></host></capabilities>")
         is None
@@ -138,10 +138,10 @@ class FreePages:
 
     def getFreePages(self, sizes, start, count, flags=0):  # noqa: N802  # libvirt's name
         self.calls.append((tuple(sizes), start, count))
-        found = self.free.get(start)
-        if found is None or not set(sizes) <= set(found):
+        counts = self.free.get(start)
+        if counts is None or not set(sizes) <= set(counts):
             raise libvirt.libvirtError("page size is not available on the node")
-        return {start: {size: found[size] for size in sizes}}
+        return {start: {size: counts[size] for size in sizes}}
 
 
 def test_the_free_pages_of_each_size_and_cell():

@@ -144,10 +144,10 @@ class Device:
 
 
 def test_a_libvirt_that_knows_no_defined_devices():
-    asked = []
+    calls = []
 
     def listing(flags):
-        asked.append(flags)
+        calls.append(flags)
         if flags & libvirt.VIR_CONNECT_LIST_NODE_DEVICES_INACTIVE:
             problem = libvirt.libvirtError("unsupported flags (0x80000000)")
             problem.err = (
@@ -166,8 +166,8 @@ def test_a_libvirt_that_knows_no_defined_devices():
 
     read = devices.read_devices(types.SimpleNamespace(listAllDevices=listing))
     assert [each["address"] for each in read["pci_devices"]] == ["0000:3b:00.0"]
-    assert len(asked) == 2
-    assert asked[1] & libvirt.VIR_CONNECT_LIST_NODE_DEVICES_CAP_PCI_DEV
+    assert len(calls) == 2
+    assert calls[1] & libvirt.VIR_CONNECT_LIST_NODE_DEVICES_CAP_PCI_DEV
 
 
 def test_what_libvirt_itself_makes_of_them(found, tmp_path):

@@ -81,23 +81,23 @@ def test_it_starts_as_place_would_and_leaves_nothing():
 
 def test_why_it_does_not_start_is_said():
     host = Host(refuses=["host-model"])
-    found = kvm_probe.probe(host, "x86_64", OFFERED)
-    assert found == {
+    outcome = kvm_probe.probe(host, "x86_64", OFFERED)
+    assert outcome == {
         "offered": True,
         "works": False,
         "message": "error: failed to set MSR 0x10a to 0x0",
     }
     # The guest starts with the CPU that the operator has set for the host.
-    found = kvm_probe.probe(host, "x86_64", OFFERED, {"mode": "custom", "model": "qemu64"})
-    assert found["works"] is True and host.started[0].findtext("cpu/model") == "qemu64"
+    outcome = kvm_probe.probe(host, "x86_64", OFFERED, {"mode": "custom", "model": "qemu64"})
+    assert outcome["works"] is True and host.started[0].findtext("cpu/model") == "qemu64"
 
 
 def test_where_kvm_is_not_offered_nothing_is_started():
-    found = kvm_probe.probe(None, "aarch64", OFFERED)
-    assert (found["offered"], found["works"]) == (
+    outcome = kvm_probe.probe(None, "aarch64", OFFERED)
+    assert (outcome["offered"], outcome["works"]) == (
         False,
         None,
-    ) and "no KVM for guests of aarch64" in found["message"]
+    ) and "no KVM for guests of aarch64" in outcome["message"]
 
 
 def test_it_does_not_wait_for_ever(monkeypatch):

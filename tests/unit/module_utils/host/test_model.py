@@ -38,15 +38,17 @@ class Conn:
             raise problem
         (text,) = cpus
         assert flags & libvirt.VIR_CONNECT_BASELINE_CPU_MIGRATABLE
-        found = set(HASWELL)
+        kept_features = set(HASWELL)
         for each in ET.fromstring(text).findall("feature"):
-            (found.add if each.get("policy") == "require" else found.discard)(each.get("name"))
+            (kept_features.add if each.get("policy") == "require" else kept_features.discard)(
+                each.get("name")
+            )
         if flags & libvirt.VIR_CONNECT_BASELINE_CPU_EXPAND_FEATURES:
-            policies = dict.fromkeys(found, "require")
+            policies = dict.fromkeys(kept_features, "require")
         else:
             policies = {
-                **dict.fromkeys(found - HASWELL, "require"),
-                **dict.fromkeys(HASWELL - found, "disable"),
+                **dict.fromkeys(kept_features - HASWELL, "require"),
+                **dict.fromkeys(HASWELL - kept_features, "disable"),
             }
         features = "".join(
             f"<feature policy='{policy}' name='{name}'/>" for name, policy in policies.items()

@@ -142,11 +142,11 @@ OVS = "<interface type='bridge'><source bridge='br0'/><virtualport type='openvsw
     ],
 )
 def test_what_is_missing_is_said(text, host, words):
-    found = offered.reasons(Host(capabilities(**host)), text, "kvm1")
+    sentences = offered.reasons(Host(capabilities(**host)), text, "kvm1")
     if words is None:
-        assert found == []
+        assert sentences == []
     else:
-        assert any(words in each for each in found), found
+        assert any(words in each for each in sentences), sentences
 
 
 def test_bridges_of_linux_have_vlans_later():
@@ -181,12 +181,12 @@ def test_a_driver_without_capabilities_proves_nothing():
 
 def test_an_unknown_machine_is_said(monkeypatch):
     monkeypatch.setattr(offered.binding, "code_of", lambda exc: libvirt.VIR_ERR_INVALID_ARG)
-    (said,) = offered.reasons(
+    (sentence,) = offered.reasons(
         Host(libvirt.libvirtError("the machine is not supported")), domain(), "kvm1"
     )
-    assert said.startswith("the hypervisor of kvm1 cannot run its machine q35 (") and said.endswith(
-        "choose another host, or upgrade QEMU there"
-    )
+    assert sentence.startswith(
+        "the hypervisor of kvm1 cannot run its machine q35 ("
+    ) and sentence.endswith("choose another host, or upgrade QEMU there")
 
 
 KVM = [["x86_64", "qemu", "hvm"], ["x86_64", "kvm", "hvm"]]

@@ -110,21 +110,21 @@ def test_dnf(system, name, like, answer, needed, word):
 
 
 def test_dnf_is_asked_with_its_cache_first(system):
-    found = system(
+    fake = system(
         "fedora", dnf=lambda words: said(1, DNF_NO_CACHE) if words[0] == "-C" else said(0, DNF_NO)
     )
     assert signs.of_system().needed is False
-    assert found.ran == [("dnf", "-C", "needs-restarting", "-r"), ("dnf", "needs-restarting", "-r")]
+    assert fake.ran == [("dnf", "-C", "needs-restarting", "-r"), ("dnf", "needs-restarting", "-r")]
 
 
 @pytest.mark.parametrize("answer", [said(1, DNF4_NO_PLUGIN), said(2, DNF5_NO_PLUGIN), None])
 def test_without_the_plugin_the_kernel_decides(system, monkeypatch, answer):
     system("rocky", "rhel centos fedora", dnf=answer)
-    found = signs.of_system()
+    verdict = signs.of_system()
     assert (
-        found.needed is None
-        and "no tool here tells it. Install " in found.message
-        and "dnf-utils" in found.message
+        verdict.needed is None
+        and "no tool here tells it. Install " in verdict.message
+        and "dnf-utils" in verdict.message
     )
     monkeypatch.setattr(signs, "of_kernel", lambda: signs.Answer(False, "it is the newest"))
     assert signs.of_system() == (False, "it is the newest")
@@ -152,21 +152,21 @@ def test_zypper(system, name, like, answer, needed):
 @pytest.mark.parametrize(("name", "like"), [("debian", ""), ("ubuntu", "debian")])
 def test_debian_and_ubuntu(system, name, like):
     # Debian has both tools as packages, and they see no packages there.
-    here = system(name, like, dnf=said(0, DNF_NO), zypper=said(0, ZYPPER_NO))
+    fake = system(name, like, dnf=said(0, DNF_NO), zypper=said(0, ZYPPER_NO))
     found = signs.of_system()
     assert found.needed is None and "unattended-upgrades" in found.message
-    (here.folder / "maker").touch()
+    (fake.folder / "maker").touch()
     assert signs.of_system().needed is False
-    (here.folder / "reboot-required").touch()
-    assert signs.of_system() == (True, f"{here.folder}/reboot-required is there")
-    assert here.ran == []
+    (fake.folder / "reboot-required").touch()
+    assert signs.of_system() == (True, f"{fake.folder}/reboot-required is there")
+    assert fake.ran == []
 
 
 def test_a_sign_that_says_yes_counts_whatever_others_say(system, monkeypatch):
-    here = system("fedora", dnf=said(0, DNF_NO))
+    fake = system("fedora", dnf=said(0, DNF_NO))
     monkeypatch.setattr(signs, "of_kernel", lambda: signs.Answer(True, "a newer kernel"))
     assert signs.of_system() == (True, "a newer kernel")
-    (here.folder / "reboot-needed").touch()
+    (fake.folder / "reboot-needed").touch()
     assert "reboot-needed" in signs.of_system().message
 
 
@@ -297,7 +297,7 @@ def test_a_program_that_hangs_is_given_up_with_its_children():
 
 def test_a_program_speaks_english_and_does_not_ask(monkeypatch):
     monkeypatch.setenv("LANG", "de_DE.UTF-8")
-    found = signs.run_bounded(
+    answer = signs.run_bounded(
         [
             "/bin/sh",
             "-c",
@@ -306,7 +306,9 @@ def test_a_program_speaks_english_and_does_not_ask(monkeypatch):
         20,
     )
     assert (
-        found.status == 3 and found.output.startswith("C C\n") and len(found.output) == signs.MOST
+        answer.status == 3
+        and answer.output.startswith("C C\n")
+        and len(answer.output) == signs.MOST
     )
 
 

@@ -383,11 +383,11 @@ def test_a_host_without_ssh_is_named_with_what_may_be_old():
     next discovery."""
     with pytest.raises(LibvirtProblem) as caught:
         binding.open_connection("qemu+ssh://root@127.0.0.1:9/system")
-    said = str(caught.value)
-    assert said.startswith(
+    message = str(caught.value)
+    assert message.startswith(
         f"No SSH connection from {binding.host_name()} to libvirt at qemu+ssh://root@127.0.0.1:9/system: "
     )
-    assert said.endswith(
+    assert message.endswith(
         "Was drover_migration_uri changed? It counts once the playbook drover.compute.discover has recorded it."
     )
 

@@ -49,10 +49,10 @@ def test_addresses_that_others_see(tmp_path):
 
 
 def test_this_host():
-    found = host_addresses.read()
+    addresses = host_addresses.read()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))
         except OSError:
             return
-        assert probe.getsockname()[0] in found
+        assert probe.getsockname()[0] in addresses

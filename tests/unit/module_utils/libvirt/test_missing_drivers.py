@@ -74,12 +74,12 @@ def test_the_missing_ones_are_found_by_one_call_each(conn, monkeypatch):
             driver.probe,
             lambda *given, called=called: calls.append(1) or called(*given),
         )
-    found = missing_drivers.read(conn, True)
-    assert found["missing_drivers"] == [
+    answer = missing_drivers.read(conn, True)
+    assert answer["missing_drivers"] == [
         {"driver": "secret", "package": "libvirt-daemon-driver-secret", "daemon": None},
         {"driver": "nwfilter", "package": "libvirt-daemon-driver-nwfilter", "daemon": None},
     ]
-    assert found["missing_pool_types"] == {"rbd": "libvirt-daemon-driver-storage-rbd"}
+    assert answer["missing_pool_types"] == {"rbd": "libvirt-daemon-driver-storage-rbd"}
     assert len(calls) == len(drivers.DRIVERS) == 6
 
 

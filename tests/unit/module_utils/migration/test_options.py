@@ -138,11 +138,11 @@ def test_flags_and_parameters():
 
 
 def test_what_a_libvirt_is_too_old_for_is_said_with_the_host():
-    wanted = {"parallel_connections": 2, "compression": "zlib", "post_copy": True}
-    assert version_reasons(host(9004000), host(9004000), wanted, "kvm2") == []
-    (reason,) = version_reasons(host(9004000), host(9000000), wanted, "kvm2")
+    move_options = {"parallel_connections": 2, "compression": "zlib", "post_copy": True}
+    assert version_reasons(host(9004000), host(9004000), move_options, "kvm2") == []
+    (reason,) = version_reasons(host(9004000), host(9000000), move_options, "kvm2")
     assert "compression zlib needs libvirt 9.4.0, and kvm2 has 9.0.0" in reason
-    assert len(version_reasons(host(4005000), host(4005000), wanted, "kvm2")) == 2
+    assert len(version_reasons(host(4005000), host(4005000), move_options, "kvm2")) == 2
 
 
 def test_a_binding_that_does_not_know_a_flag(monkeypatch):
@@ -165,10 +165,10 @@ def test_certificates_that_are_missing_are_named_before_anything_begins(tmp_path
     (tmp_path / "qemu.conf").write_text(
         f'default_tls_x509_cert_dir = "/nowhere"\n migrate_tls_x509_cert_dir = "{tmp_path}"\n'
     )
-    found = certificates.certificate_reasons(None, "kvm2", str(tmp_path / "qemu.conf"))
+    reasons = certificates.certificate_reasons(None, "kvm2", str(tmp_path / "qemu.conf"))
     assert [
-        f"the source has no {tmp_path}/ca-cert.pem" in found[0],
-        f"kvm2 has no {tmp_path}/server-key.pem" in found[1],
+        f"the source has no {tmp_path}/ca-cert.pem" in reasons[0],
+        f"kvm2 has no {tmp_path}/server-key.pem" in reasons[1],
     ] == [True, True]
     there.add("server-key.pem")
     for name in ("ca-cert.pem", "client-cert.pem", "client-key.pem"):

@@ -62,19 +62,19 @@ DEVICES = {
 
 
 def test_each_device_is_replaced_and_all_else_stays():
-    found = parse(passthrough.with_devices_there(TEXT, DEVICES))
-    assert [each["address"] for each in parse_hostdevs(found)] == [
+    root = parse(passthrough.with_devices_there(TEXT, DEVICES))
+    assert [each["address"] for each in parse_hostdevs(root)] == [
         "0000:3b:02.2",
         "0000:3b:02.1",
         NEW,
         "0001:af:1f.7",
     ]
     assert [
-        each.get("dev") for each in found.findall("devices/interface/source") if each.get("dev")
+        each.get("dev") for each in root.findall("devices/interface/source") if each.get("dev")
     ] == ["ens9f1v0", "bond0"]
     # The address of the device in the guest, and the value of managed.
-    assert found.find("devices/hostdev/address").get("bus") == "0x06"
-    assert [each.get("managed") for each in found.findall("devices/hostdev")] == ["yes", "no", None]
+    assert root.find("devices/hostdev/address").get("bus") == "0x06"
+    assert [each.get("managed") for each in root.findall("devices/hostdev")] == ["yes", "no", None]
     assert "<drover:instance" in passthrough.with_devices_there(TEXT, DEVICES)
     assert passthrough.with_devices_there(TEXT, passthrough.NONE) == TEXT
 
@@ -82,10 +82,10 @@ def test_each_device_is_replaced_and_all_else_stays():
 def test_only_devices_without_another_one_hold_a_domain():
     assert checks.device_reasons(reading.read(TEXT, but=passthrough.names(DEVICES)), True) == []
     assert len(reading.in_the_way(reading.read(TEXT), live=True)) == 4
-    (left,) = reading.in_the_way(
+    (binding,) = reading.in_the_way(
         reading.read(TEXT, but=passthrough.names(DEVICES) - {"0000:3b:02.2"}), live=True
     )
-    assert "0000:3b:02.2" in left.what
+    assert "0000:3b:02.2" in binding.what
 
 
 class End:
@@ -154,19 +154,19 @@ def test_pairs_are_of_the_same_request_and_the_same_type():
         {"uuid": name, "parent": parent, "type": kind}
         for name, parent, kind in (("u1", "p1", "nvidia-11"), ("u2", "p0", "nvidia-12"))
     )
-    found = passthrough.pairs(
+    matches = passthrough.pairs(
         [device("a", 1), device("b"), device("c", None)],
         [device("x"), device("y", 1, live_migratable=False), device("z", 1)],
         [one, other],
         [{**other, "uuid": "n2"}, {**one, "uuid": "n1"}],
     )
     assert [
-        (each["address"], each["address_there"], each["live_migratable"]) for each in found["pci"]
+        (each["address"], each["address_there"], each["live_migratable"]) for each in matches["pci"]
     ] == [
         ("b", "x", True),
         ("a", "y", False),
     ]
-    assert [(each["uuid"], each["there"]["uuid"]) for each in found["mdevs"]] == [
+    assert [(each["uuid"], each["there"]["uuid"]) for each in matches["mdevs"]] == [
         ("u1", "n1"),
         ("u2", "n2"),
     ]

@@ -54,24 +54,27 @@ def numa(text):
 def test_what_nova_built_moves_to_other_cpus_and_cells(parts):
     text = "".join(parts).replace("<numa>", "<cpu><numa>").replace("</numa>", "</numa></cpu>")
     text = f"<domain><iothreads>1</iothreads>{text}</domain>"
-    here = numa(text)
+    source_numa = numa(text)
 
     def other(numbers):
         return [number + 100 for number in numbers]
 
-    there = {
-        **here,
-        "vcpu_pins": {vcpu: other(cpus) for vcpu, cpus in here["vcpu_pins"].items()},
-        "emulator_pins": other(here["emulator_pins"]),
+    destination_numa = {
+        **source_numa,
+        "vcpu_pins": {vcpu: other(cpus) for vcpu, cpus in source_numa["vcpu_pins"].items()},
+        "emulator_pins": other(source_numa["emulator_pins"]),
         "iothread_pins": {},
-        "memory": {"mode": "strict", "nodes": other(here["memory"]["nodes"])},
-        "cells": [{**cell, "nodes": other(cell["nodes"])} for cell in here["cells"]],
+        "memory": {"mode": "strict", "nodes": other(source_numa["memory"]["nodes"])},
+        "cells": [{**cell, "nodes": other(cell["nodes"])} for cell in source_numa["cells"]],
     }
-    assert reasons(text, there) == []
-    found = rebound(text, there)
-    assert numa(found) == {**there, "iothread_pins": {"1": there["emulator_pins"]}}
+    assert reasons(text, destination_numa) == []
+    new_text = rebound(text, destination_numa)
+    assert numa(new_text) == {
+        **destination_numa,
+        "iothread_pins": {"1": destination_numa["emulator_pins"]},
+    }
     # And back again.
-    assert numa(rebound(found, {**here, "iothread_pins": {}})) == here
+    assert numa(rebound(new_text, {**source_numa, "iothread_pins": {}})) == source_numa
 
 
 def test_a_domain_says_no_more_of_its_host_than_before():

@@ -96,13 +96,13 @@ class Place(Fleet):
         return record["message"]
 
     def _picture(self):
-        there = sorted(
+        listing = sorted(
             (where, tuple(sorted(names))) for where, _folders, names in os.walk(self.far.root)
         )
         return (
             sorted(os.listdir(self.local)),
             sorted(os.listdir(self.shared)),
-            there,
+            listing,
             len(self.calls),
         )
 
@@ -801,7 +801,7 @@ ROOMS = {
 
 @pytest.mark.parametrize("which", ROOMS)
 def test_f22_room_is_added_up_by_file_system(place, monkeypatch, which):
-    *rooms, known, fits = ROOMS[which]
+    *rooms, file_systems, fits = ROOMS[which]
     folders = [place.local / name for name in ("one", "two")]
     devices, sizes = "", {}
     for folder, target, room in zip(folders, ("vda", "vdb"), rooms, strict=True):
@@ -820,15 +820,17 @@ def test_f22_room_is_added_up_by_file_system(place, monkeypatch, which):
 
     monkeypatch.setattr(Pool, "info", told)
     place.define(devices)
-    given = {
-        "file_systems_there": {str(place.local / name): system for name, system in known.items()}
+    options = {
+        "file_systems_there": {
+            str(place.local / name): system for name, system in file_systems.items()
+        }
     }
     if fits:
-        place.moved(**given)
+        place.moved(**options)
         return
     assert (
         f"{folders[0]} and {folders[1]} are on one file system of kvm2, which has {min(free for free, _size in rooms)} MiB free, but its disks take "
-        "28 MiB" in place.refused(**given)
+        "28 MiB" in place.refused(**options)
     )
 
 

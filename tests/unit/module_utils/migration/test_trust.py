@@ -175,10 +175,10 @@ def test_host_keys(tmp_path):
 
 
 def test_one_sentence_for_each_reason():
-    found = trust.sentences(
+    sentences = trust.sentences(
         "kvm3", {"kvm1": "host key unknown", "kvm4": "no SSH key", "kvm2": "host key unknown"}
     )
-    assert found == [
+    assert sentences == [
         "kvm3 cannot reach kvm1, kvm2: host key unknown.",
         "kvm3 cannot reach kvm4: no SSH key.",
     ]
@@ -305,10 +305,10 @@ def test_reasons_of_connections(message, expected):
 
 
 def test_a_connection_is_really_made():
-    found = reach.connect_all(
+    failures = reach.connect_all(
         [
             {"host": "a", "uri": "test:///default"},
             {"host": "b", "uri": "qemu+ssh://root@nowhere.invalid/system"},
         ]
     )
-    assert list(found) == ["b"] and "nowhere.invalid" in found["b"]
+    assert list(failures) == ["b"] and "nowhere.invalid" in failures["b"]

@@ -110,12 +110,12 @@ def test_never_more_at_a_time_and_in_order(tmp_path, most):
 
     processes, over = [], []
     for number in range(8):
-        mine, said = fork.Event(), fork.Event()
-        process = fork.Process(target=move, args=(number, mine, said))
+        mine, end_event = fork.Event(), fork.Event()
+        process = fork.Process(target=move, args=(number, mine, end_event))
         process.start()
         assert mine.wait(30)
         processes.append(process)
-        over.append(said)
+        over.append(end_event)
     for number in (2, 5):
         assert over[number].wait(30)
         os.kill(processes[number].pid, signal.SIGKILL)

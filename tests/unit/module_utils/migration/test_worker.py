@@ -154,13 +154,13 @@ class Fleet:
         """Act as libvirt does if the migration succeeds."""
         state_before, active = domain.state()[0], domain.isActive()
         given = self.parameters
-        there = self.destination.defineXML(
+        guest = self.destination.defineXML(
             given.get(PERSIST_XML) or given.get(DEST_XML) or domain.XMLDesc(0)
         )
         if active:
-            there.create()
+            guest.create()
             if state_before == libvirt.VIR_DOMAIN_PAUSED:
-                there.suspend()
+                guest.suspend()
             domain.destroy()
         domain.undefine()
         return 0
@@ -208,14 +208,14 @@ def test_a_live_move_is_verified_and_asking_again_is_harmless(fleet):
         "running",
     )
     flags = fleet.calls[0]
-    wanted = (
+    expected = (
         libvirt.VIR_MIGRATE_PEER2PEER
         | libvirt.VIR_MIGRATE_LIVE
         | libvirt.VIR_MIGRATE_PERSIST_DEST
         | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE
         | libvirt.VIR_MIGRATE_ABORT_ON_ERROR
     )
-    assert flags == wanted
+    assert flags == expected
     record, word = fleet.move()
     assert (record["status"], word, len(fleet.calls)) == ("completed", "completed", 1)
 
@@ -441,11 +441,11 @@ def test_safety_a_domain_that_libvirt_would_forget_is_not_shut_down_for_a_cold_m
         "live": False,
         "will_stop": True,
     }
-    (found,) = control.check([move], "test:///kvm1", fleet.records)
+    (verdict,) = control.check([move], "test:///kvm1", fleet.records)
     assert (
-        not found["ok"]
+        not verdict["ok"]
         and "it is transient, so that libvirt forgets it once it is shut off: define it first"
-        in found["message"]
+        in verdict["message"]
     )
 
 
@@ -614,13 +614,13 @@ def test_another_migration_of_what_has_moved_already_is_answered_as_its_own(flee
 
 def test_a_move_that_waits_for_another_call_says_so(fleet):
     """A step of a killed run that moves a disk still has the lock of the instance."""
-    wanted = {"uuid": UUID, "migration": "m1"}
-    assert "No move of it is recorded" in following.report(wanted, fleet.records, None)["message"]
+    order = {"uuid": UUID, "migration": "m1"}
+    assert "No move of it is recorded" in following.report(order, fleet.records, None)["message"]
     lock = fleet.records.lock(UUID)
-    told = following.report(wanted, fleet.records, None)
+    answer = following.report(order, fleet.records, None)
     assert (
-        told["status"] == "lost"
-        and "Another call of drover.compute works on it on this host" in told["message"]
+        answer["status"] == "lost"
+        and "Another call of drover.compute works on it on this host" in answer["message"]
     )
     os.close(lock)
 
@@ -629,14 +629,14 @@ def test_a_move_that_waits_for_another_call_says_so(fleet):
 def test_what_never_began_is_told_from_what_did_not_go_through(fleet, phase):
     """No worker ever got the move, or the worker died at that point."""
     if phase is not None:
-        wanted = {
+        order = {
             "uuid": UUID,
             "destination": "kvm2",
             "destination_uri": "test:///kvm2",
             "migration": "m1",
         }
         fleet.records.prepare()
-        fleet.records.write({**new_record(wanted, "test:///kvm1"), "phase": phase})
+        fleet.records.write({**new_record(order, "test:///kvm1"), "phase": phase})
     record, dummy = fleet.move(may_start=False, migration="m1")
     assert (record["status"], fleet.states(), fleet.calls) == ("failed", ("running", "absent"), [])
     if phase in ("preparing", "migrating"):
@@ -672,13 +672,13 @@ def test_safety_16_the_record_of_another_move_is_not_this_ones(fleet):
     assert following.report(mine, fleet.records, None)["status"] == "completed"
     assert following.report({"uuid": UUID}, fleet.records, None)["status"] == "completed"
     for other in ({"migration": "m2"}, {"migration": None, "destination_uri": "test:///kvm3"}):
-        found = following.report({**mine, **other}, fleet.records, None)
+        answer = following.report({**mine, **other}, fleet.records, None)
         assert (
-            found["status"] == "lost"
-            and found["source_state"] is None
-            and found["destination_state"] is None
+            answer["status"] == "lost"
+            and answer["source_state"] is None
+            and answer["destination_state"] is None
         )
-        assert "Another move of it is recorded on this host" in found["message"]
+        assert "Another move of it is recorded on this host" in answer["message"]
 
 
 def test_no_more_are_checked_at_a_time_than_may_move(fleet, monkeypatch):
@@ -766,11 +766,11 @@ def test_a_move_that_waits_can_be_aborted(fleet, monkeypatch):
 @pytest.mark.parametrize("waited, calls", [(31, 0), (29, 1)])
 def test_what_was_checked_long_ago_is_checked_again(fleet, monkeypatch, waited, calls):
     monkeypatch.setattr(worker_module.Worker, "_wait_for_turn", lambda worker: waited)
-    real, asked = worker_module.precheck, []
+    real, prechecks = worker_module.precheck, []
 
     def precheck(*arguments):
-        asked.append(arguments)
-        return real(*arguments) if len(asked) == 1 else ["no room any more"]
+        prechecks.append(arguments)
+        return real(*arguments) if len(prechecks) == 1 else ["no room any more"]
 
     monkeypatch.setattr(worker_module, "precheck", precheck)
     record, dummy = fleet.move(most=1)
@@ -868,10 +868,10 @@ def test_following_ends_soon_after_news(fleet, monkeypatch, event):
 
 
 def test_one_worker_at_a_time(fleet):
-    held = fleet.records.lock(UUID)
+    lock = fleet.records.lock(UUID)
     assert fleet.records.is_locked(UUID)
     assert fleet.records.lock(UUID) is None
-    os.close(held)
+    os.close(lock)
     assert not fleet.records.is_locked(UUID)
 
 

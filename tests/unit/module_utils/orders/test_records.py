@@ -135,10 +135,10 @@ def test_suspected_8_what_was_under_way_before_the_host_was_started_is_not_under
 
 
 def test_who_names_a_folder_has_locks_of_its_own(instance, tmp_path):
-    here, there = Records(os.fspath(tmp_path / "a")), Records(os.fspath(tmp_path / "b"))
-    lock = here.lock(instance)
-    assert here.is_locked(instance) and not there.is_locked(instance)
+    own_records, there = Records(os.fspath(tmp_path / "a")), Records(os.fspath(tmp_path / "b"))
+    lock = own_records.lock(instance)
+    assert own_records.is_locked(instance) and not there.is_locked(instance)
     (tmp_path / "b").symlink_to(tmp_path / "a")
     assert Records(os.fspath(tmp_path / "b")).is_locked(instance)
     os.close(lock)
-    assert not here.is_locked(instance)
+    assert not own_records.is_locked(instance)

@@ -406,12 +406,12 @@ def test_what_it_was_when_it_was_looked_at(tmp_path):
         candidates = ownership.candidates_of(
             connection, needs.texts_of(connection.lookupByName("vm"))
         )
-        found = ownership.Ownership(connection, UUID, "vm", candidates)
-        assert found.sort_out() == [first, second]
+        own_files = ownership.Ownership(connection, UUID, "vm", candidates)
+        assert own_files.sort_out() == [first, second]
         os.rename(first, tmp_path / "old")
         qcow2(first)
-        found.remove()
-    assert (found.removed, found.kept) == (
+        own_files.remove()
+    assert (own_files.removed, own_files.kept) == (
         [second],
         [{"path": first, "reason": "another file has its name by now"}],
     )

@@ -104,11 +104,11 @@ class World:
 
     def chain(self, number):
         """Return the numbers of an image and of all behind it."""
-        found = set()
+        numbers = set()
         while number is not None:
-            found.add(number)
+            numbers.add(number)
             number = self.behind[number]
-        return found
+        return numbers
 
     def disk(self, number, how, letter):
         """Return (the ``<disk>`` of a domain, the ``<disk>`` of a snapshot of it)."""
@@ -139,8 +139,8 @@ def test_nothing_that_another_domain_needs_and_all_that_is_only_its_own(chosen, 
             for each, runs in others
         ]
         domains, snapshots = [], []
-        for number, (each, runs) in enumerate([(mine, False), *others]):
-            parts = [world.disk(*use, letter) for use, letter in zip(each, "abc")]
+        for number, (uses_of_domain, runs) in enumerate([(mine, False), *others]):
+            parts = [world.disk(*use, letter) for use, letter in zip(uses_of_domain, "abc")]
             name, serial = ("vm", 7) if number == 0 else (f"other{number}", 10 + number)
             text = domain(name, serial, "".join(part for part, dummy in parts))
             # The test driver does not start a domain with volumes in pools that do not exist yet.
@@ -148,7 +148,7 @@ def test_nothing_that_another_domain_needs_and_all_that_is_only_its_own(chosen, 
                 (
                     text,
                     "running"
-                    if runs and not any(how == "volume" for dummy, how in each)
+                    if runs and not any(how == "volume" for dummy, how in uses_of_domain)
                     else "shutoff",
                 )
             )
@@ -167,10 +167,10 @@ def test_nothing_that_another_domain_needs_and_all_that_is_only_its_own(chosen, 
             candidates = ownership.candidates_of(
                 connection, needs.texts_of(connection.lookupByUUIDString(UUID))
             )
-            found = ownership.Ownership(connection, UUID, "vm", candidates)
-            told = found.sort_out()
-            found.remove()
-        assert told == found.removed
+            own_files = ownership.Ownership(connection, UUID, "vm", candidates)
+            told = own_files.sort_out()
+            own_files.remove()
+        assert told == own_files.removed
         gone = {number for number, path in enumerate(world.paths) if not os.path.exists(path)}
 
         needed = {
@@ -205,5 +205,5 @@ def test_nothing_that_another_domain_needs_and_all_that_is_only_its_own(chosen, 
             for each, dummy in others
             for number, how in each
         )
-        assert doubtful or plain <= gone, f"left: {sorted(plain - gone)}: {found.kept}"
-        event(f"{len(gone)} removed, {len(found.kept)} kept")
+        assert doubtful or plain <= gone, f"left: {sorted(plain - gone)}: {own_files.kept}"
+        event(f"{len(gone)} removed, {len(own_files.kept)} kept")

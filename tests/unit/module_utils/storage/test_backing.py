@@ -108,10 +108,10 @@ def test_the_names_that_qemu_takes(tmp_path):
 
 def test_trouble_is_told(tmp_path):
     qcow2(tmp_path / "top", "gone")
-    found = backing.chain(str(tmp_path / "top"))
+    chain = backing.chain(str(tmp_path / "top"))
     assert (
-        found.files == [str(tmp_path / "gone")]
-        and "gone cannot be read (No such file" in found.troubles[0]
+        chain.files == [str(tmp_path / "gone")]
+        and "gone cannot be read (No such file" in chain.troubles[0]
     )
     data = bytearray((tmp_path / "top").read_bytes())
     data[16:20] = (5000).to_bytes(4, "big")

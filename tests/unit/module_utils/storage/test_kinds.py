@@ -64,7 +64,7 @@ def is_other(node: ast.expr) -> bool:
 
 def bare_names(text: str) -> list[str]:
     """Return the comparisons with names of kinds, the tables of them, and the searches for them."""
-    found = []
+    lines = []
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
@@ -82,18 +82,18 @@ def bare_names(text: str) -> list[str]:
         else:
             continue
         if is_bare:
-            found.append(f"{node.lineno}: {ast.unparse(node)}")
-    return found
+            lines.append(f"{node.lineno}: {ast.unparse(node)}")
+    return lines
 
 
 def test_no_code_beside_the_table_compares_names_of_kinds():
-    found = {
+    by_file = {
         str(path.relative_to(PLUGINS)): bare
         for path in sorted(PLUGINS.rglob("*.py"))
         if (bare := bare_names(path.read_text(encoding="utf-8")))
     }
-    assert {name: bare for name, bare in found.items() if name not in ALLOWED} == {}
-    assert sorted(set(ALLOWED) - set(found)) == [], "nothing to allow is left there"
+    assert {name: bare for name, bare in by_file.items() if name not in ALLOWED} == {}
+    assert sorted(set(ALLOWED) - set(by_file)) == [], "nothing to allow is left there"
 
 
 @pytest.mark.parametrize(
