@@ -422,7 +422,7 @@ def test_safety_01_a_host_that_comes_back_while_the_others_are_read(sharing):
     fleet.run("kvm3", "kill -STOP $(cat /run/libvirtd.pid)")
     try:
         run = fleet.start("evacuate", *extra(drover_host="kvm1", **OFF))
-        run.until("Read the hypervisor and record it")
+        run.until("Read the hypervisor, and record its facts")
         fleet.lab.command("start", "kvm1")
     finally:
         fleet.run("kvm3", "kill -CONT $(cat /run/libvirtd.pid)")

@@ -231,7 +231,7 @@ def test_not_now(with_bmcs, fleet, web):
         )
         assert "drover_evacuate_force=too_early" in text
         untouched(fleet, web)
-        # Two of three look dead: the sentence says so; one dead host is no reason.
+        # Two of three look dead: the sentence says so; one dead host is not a reason.
         fleet.lab.command("kill", "kvm3")
         discover(fleet, "--limit", "kvm3,localhost", check=False)
         text = refused(fleet)

@@ -332,7 +332,9 @@ def test_the_word_of_a_fence_that_cuts_nothing_is_not_believed(on_ceph):
             "evacuate", check=False, drover_host="kvm1", drover_storage_fence=str(own)
         )
         # The task that has seen it gives the reason, and the end does not repeat it.
-        why, dummy, end = said(refused).partition("TASK [drover.compute.evacuate : Refuse]")
+        why, dummy, end = said(refused).partition(
+            "TASK [drover.compute.evacuate : Refuse to restart the instances]"
+        )
         assert refused.returncode != 0 and "but Ceph still has a client that writes there" in why, (
             said(refused)
         )

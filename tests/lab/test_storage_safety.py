@@ -42,7 +42,7 @@ def cdrom(path, target="sda"):
 
 
 def define(fleet, host, name, devices, start=False, boot=""):
-    """Make a domain with devices of the test, beside its disks."""
+    """Make a domain with devices of the test, besides its disks."""
     text = XML.format(name=name, uuid=uuid.uuid4(), devices=devices, os=boot)
     fleet.run(host, f"virsh define /dev/stdin <<'END'\n{text}\nEND")
     if start:

@@ -22,7 +22,7 @@ from test_lifecycle import FLAVORS
 from test_sharing import holdings
 from test_storage_fence import CUT_OFF, Inside, administrator
 
-#: The files of guests beside their disks: the backing image that other guests use too, and a
+#: The files of guests besides their disks: the backing image that other guests use too, and a
 #: medium.
 BASE, ISO = f"{SHARED}/base.qcow2", f"{SHARED}/tools.iso"
 #: A disk that comes and goes.
@@ -570,7 +570,7 @@ class DrainAfterCopies(Drain):
 
 class Evacuate(_OfHost):
     kind = "restart"
-    what, task, at, dead = "evacuate", "Restart its instances elsewhere", "kvm2", True
+    what, task, at, dead = "evacuate", "Restart the instances of the host elsewhere", "kvm2", True
     variables = {**_OfHost.variables, **AT_ONCE, **OFF}
 
     def prepare(self, fleet):
@@ -734,11 +734,11 @@ class EvacuateBehindFence(OnStorage, Evacuate):
         "drover_ceph_admin": "kvm3",
     }
     moments = (
-        "before Write down that it is about to be shut out",
-        "after Write down that it is about to be shut out",
+        "before Record the intended storage fence",
+        "after Record the intended storage fence",
         "after Use the blocklist of Ceph",
-        "before Record what it is cut off from",
-        "after Record what it is cut off from",
+        "before Record the verified storage fence",
+        "after Record the verified storage fence",
         "after",
     )
 

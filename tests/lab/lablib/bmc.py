@@ -6,7 +6,7 @@
 
 Each host has one port of 127.0.0.1, TCP for Redfish over TLS and UDP for IPMI. The switch carries
 out their requests on the host: the power of the host is the only state, so they cannot differ from
-it. (virtualbmc is the same pyghmi server with a libvirt domain behind it; a lab host is no domain.)
+it. (virtualbmc is the same pyghmi server with a libvirt domain behind it; a lab host is none.)
 
 Runs as the user, outside the lab's namespaces, until the end of the switch or a signal.
 Usage: python -m lablib.bmc FOLDER

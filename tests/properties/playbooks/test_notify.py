@@ -195,7 +195,7 @@ def test_an_evacuation_whose_fence_fails_says_why_in_the_notice(run, tmp_path, d
     assert code != 0 and [each["stage"] for each in notices] == ["began", "needs a person"], output
     message, (earlier_output, _refuse, end) = (
         notices[1]["message"],
-        output.partition("TASK [drover.compute.evacuate : Refuse]"),
+        output.partition("TASK [drover.compute.evacuate : Refuse to restart the instances]"),
     )
     reasons = ["kvm1 is not fenced, and nothing of it may be started elsewhere."] if driver else []
     reasons += ["drover_storage_fence of kvm1 is nothing, and that is neither"] if storage else []

@@ -35,7 +35,7 @@ def refused(folder, name, *words, inventory="hypervisors: {hosts: {kvm1: {}, kvm
     status, output = ansible(folder, "playbook", "-i", "hosts.yml", name, *words)
     assert status != 0 and "changed=0" in output, output
     assert re.findall(r"^TASK \[(.*?)\]", output, re.MULTILINE) == [
-        "See that each variable is read"
+        "Refuse variables that this playbook does not read"
     ], output
     assert not (folder / ".ansible" / "drover" / "store.db").exists()
     return " ".join(output.split())

@@ -41,7 +41,7 @@ class CallbackModule(CallbackBase):
         run = Delegation.run
 
         def watched(delegation, host, name, args, check_mode=None, *rest):
-            # A look before a start or a removal is no step of the test, and separate processes read
+            # A look before a start or a removal is not a step of the test; separate processes read
             # the hosts.
             if (
                 check_mode
