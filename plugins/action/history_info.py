@@ -59,7 +59,7 @@ class ActionModule(DroverAction[Args]):
 def _day(text: str) -> tuple[float, float]:
     """Return the begin and the end of a day in UTC (seconds since 1970).
 
-    :raises DroverError: the text is no date.
+    :raises DroverError: the text is not a date.
     """
     try:
         begin = calendar.timegm(time.strptime(text, "%Y-%m-%d"))

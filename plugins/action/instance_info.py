@@ -52,7 +52,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._tracker.checked_fa
 
 #: The number of newest migrations of an instance in the result.
 MIGRATIONS = 5
-#: Options that narrow the list, beside the options with names of instances.
+#: Options that narrow the list, besides the options with names of instances.
 FILTERS = ("host", "state", "project")
 
 

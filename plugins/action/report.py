@@ -65,7 +65,7 @@ class ActionModule(DroverAction[Args]):
                     connection, policy, now, args["service_down_time"], args["plans"], own
                 )
             after = html.page(view, now, args["fleet"])
-        # Always write the page, because it shows its age. New times alone are no change.
+        # Always write the page, because it shows its age. New times alone are not a change.
         changed = html.differ(before, after)
         lines = report_lines(view, now)
         # Show the lines here, because some output formats of Ansible fold the long lines of a

@@ -197,7 +197,7 @@ class ModuleDocFragment:
     One for each spec of ansible_border.conducting: ``.limits``, ``.drain``, ``.size``, ``.resize`` and ``.instances``.
     """
 
-    # With their types, as ansible-test reads those without as constants.
+    # These names have types, because ansible-test reads names without types as constants.
     DOCUMENTATION: str = "options:\n" + _below("options", _OPTIONS.replace("{prefix}", "options"))
     MOVES: str = "options:\n" + _below("start", *_START) + _below("abort", *_START)
     LIMITS: str = r"""

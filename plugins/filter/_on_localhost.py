@@ -44,7 +44,7 @@ def _with(later: str, groups: Mapping[str, Iterable[str]]) -> Mapping[str, Itera
 
 
 def hosts_of(pattern: str, limit: str, groups: Mapping[str, Iterable[str]]) -> list[str]:
-    """Ask Ansible itself which hosts a play has under a limit; "" is no limit."""
+    """Ask Ansible itself which hosts a play has under a limit; "" means no limit."""
     inventory = InventoryManager(DataLoader(), parse=False)
     for group, hosts in groups.items():
         inventory.add_group(group)

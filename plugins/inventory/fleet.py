@@ -282,7 +282,7 @@ def _trusted(text: str) -> Any:
 def _no_templates(value: Any) -> Any:
     """Mark each text that could be a template as none.
 
-    A text without a brace is no template, with any mark. It gets no mark before ansible-core 2.19,
+    A text without a brace is never a template. It gets no mark before ansible-core 2.19,
     and the mark of trust from then on: ansible-inventory shows all other texts as unsafe, and so
     does AWX.
     """

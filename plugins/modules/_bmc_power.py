@@ -15,7 +15,7 @@ author:
 description:
   - Reads the power state of a machine from its management controller, or sends a request to it. No request is ever mapped to another one.
   - The result of a failed request has C(begun), which is false only if nothing was done.
-  - A controller that tells the uuid of its machine is compared with the machine that the store has
+  - A controller that reports the uuid of its machine is compared with the machine that the store has
     for O(host). If it is another machine, the state is unknown, and the module sends no request.
 options:
   host:
@@ -24,7 +24,7 @@ options:
     type: str
     default: ''
   uuid:
-    description: The uuid that the controller tells of this host, if that is not the one of the machine itself.
+    description: The uuid that the controller reports for this host, if that is not the one of the machine itself.
     type: str
     default: ''
   driver:

@@ -15,7 +15,7 @@ author:
 description:
   - The step of the playbook C(drover.compute.instance_disk_move). Run it on localhost. It takes the lease of the host.
   - The guest continues to run. If it is off, the disk is copied while it stays off.
-  - If the run is killed, run it again, which goes on.
+  - If the run is killed, run it again to continue the move.
 options:
   instance:
     description: The name or the uuid of the instance. Required.

@@ -15,8 +15,8 @@ description:
   - While the guest runs, libvirt copies the disk and switches over. Each call waits for O(wait)
     seconds at most, and returns with C(status=copying) if the copy is not complete. The copy goes
     on between the calls. If the guest is off, one call copies the disk.
-  - The image behind a disk stays where it is, and is behind the copy too. If it is no file, or with O(whole), the copy has all data.
-  - The metadata of the domain record each new file before it is made. A call that finds the record goes on.
+  - The image behind a disk stays where it is, and is behind the copy too. If it is not a file, or with O(whole), the copy has all data.
+  - The metadata of the domain record each new file before it is made. A call that finds the record continues the move.
   - In a storage pool of the type C(rbd), C(logical) or C(zfs) the copy is a raw volume with all
     data. Its name begins with the uuid of the domain. A disk comes into Ceph or out of it only
     while the guest runs.
@@ -60,7 +60,7 @@ options:
   hold:
     description:
       - Do not switch the running guest over to the copy; the C(status) is V(ready) once that could be done.
-      - Until then the old file has all data, so this tells where they are if the host dies.
+      - Until then the old file has all data. So it is known which file has the data if the host dies.
     type: bool
     default: false
   goes_on:

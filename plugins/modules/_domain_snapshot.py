@@ -47,7 +47,7 @@ options:
     elements: raw
     default: []
   timeout:
-    description: Seconds for a merge. It goes on when they are over, and the next call waits for it.
+    description: Seconds to wait for a merge. The merge continues after that, and the next call waits for it.
     type: int
     default: 600
   order:

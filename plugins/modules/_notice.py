@@ -14,7 +14,7 @@ author:
   - The drover.compute authors (@drover-compute)
 description:
   - Ansible ends the whole run for a task file that it cannot read, or that names a module that is not installed, whatever would rescue it.
-    This task fails instead, with the reason, so that a drain or an evacuation goes on without the notice.
+    This task fails instead, with the reason, so that a drain or an evacuation continues without the notice.
   - It also refuses a file that would end the run with C(meta), or that sets variables of the collection.
 options:
   path:

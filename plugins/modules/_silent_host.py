@@ -14,7 +14,7 @@ author:
   - The drover.compute authors (@drover-compute)
 description:
   - Decides the next action for a host without an answer of libvirt, and returns it as a word and a
-    sentence. It changes nothing, and its result is no proof that the host is off. The role
+    sentence. It changes nothing, and its result is not a proof that the host is off. The role
     P(drover.compute.evacuate#role) uses it before it fences a host.
 options:
   host:

@@ -45,7 +45,7 @@ options:
       - A selection, and each of its alternates, may have C(allocations), a mapping of provider
         uuids to amounts by resource class. The module claims exactly these. Their sum must be
         C(resources).
-      - C(mappings), beside C(allocations), say which provider gives which PCI device, as the lookup returned them.
+      - C(mappings), in addition to C(allocations), say which provider gives which PCI device, as the lookup returned them.
       - Without C(allocations) each class is claimed on the host's own providers, or else on a sharing provider.
     type: list
     elements: dict

@@ -213,7 +213,7 @@ options:
     elements: str
   storage_pools:
     description:
-      - Libvirt storage pools of this host that have disks of instances, beside the storage of O(instances_path). The space of each is a
+      - Libvirt storage pools of this host that have disks of instances, besides the storage of O(instances_path). The space of each is a
         resource provider with a resource class of its own, C(CUSTOM_DISK_GB_NAME), in GiB.
       - Each item is the name of a pool, or a mapping with C(name), C(traits) (such as V(STORAGE_DISK_SSD) or V(CUSTOM_FAST)), C(allocation_ratio)
         (by default the stored one, V(1.0) at first) and C(reserved_gb) (GiB that instances do not get).

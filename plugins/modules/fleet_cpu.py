@@ -90,7 +90,7 @@ cpus:
     vendor: {description: The vendor of the CPUs; null where libvirt names none., type: str, returned: always, sample: Intel}
     model: {description: The model of the CPU., type: str, returned: always, sample: Haswell-noTSX}
     policies:
-      description: Features beside the model (V(require)), and features of the model that it does
+      description: Features in addition to the model (V(require)), and features of the model that it does
         not have (V(disable)).
       type: dict
       returned: always

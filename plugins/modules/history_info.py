@@ -19,7 +19,7 @@ description:
   - Recorded are the work on hosts (C(run)), decisions of the scheduler, claims and releases of room, orders to hypervisors, changes of instances,
     moves, power actions, and changes of hosts. The newest 100,000 rows are kept.
   - For the variables of a command the store has only the names, and the values of variables that
-    are no secret, such as C(drover_host). Users and passwords in addresses are masked.
+    are not secret, such as C(drover_host). Users and passwords in addresses are masked.
 options:
   instances:
     description: Only these instances, by name or uuid; also removed ones.

@@ -317,7 +317,7 @@ hypervisor:
         - Hardware for guests of the host's own architecture, lists of words C(firmware),
           C(secure_boot) (V(yes) if there is firmware with it), C(tpm_models) and C(tpm_versions) of
           an emulated TPM, C(video_models) and C(disk_buses).
-        - Null if libvirt does not tell.
+        - Null if libvirt does not report it.
       type: dict
       returned: always
       sample: {disk_buses: [virtio, scsi, sata], firmware: [efi], secure_boot: ["yes", "no"], tpm_models: [tpm-tis, tpm-crb], tpm_versions: ["2.0"],
@@ -327,7 +327,7 @@ hypervisor:
         - The CPU that C(host-model) stands for, of guests of the best domain type that the host
           offers. C(features) has all features that a live migration can take along, also the
           features of the model.
-        - Null if libvirt does not tell.
+        - Null if libvirt does not report it.
       type: dict
       returned: always
       sample: {arch: x86_64, type: kvm, vendor: Intel, model: Haswell-noTSX, features: [aes, avx, vme]}
@@ -406,7 +406,7 @@ hypervisor:
       returned: always
       sample: [{driver: storage, package: libvirt-daemon-driver-storage, daemon: null}]
     missing_pool_types:
-      description: The types of storage pools that the host cannot have, with the package of each. Null if libvirt does not tell.
+      description: The types of storage pools that the host cannot have, with the package of each. Null if libvirt does not report it.
       type: dict
       returned: always
       sample: {gluster: libvirt-daemon-driver-storage-gluster, rbd: libvirt-daemon-driver-storage-rbd}
@@ -448,7 +448,7 @@ hypervisor:
         - C(snapshots) says if it has snapshots; C(fixed_snapshots) are the names of snapshots that
           prevent a move, because they are in its image or have its memory. It is null if the
           snapshots cannot be read.
-        - C(other_files) has the files, folders and volumes that the domain uses beside the disks of
+        - C(other_files) has the files, folders and volumes that the domain uses besides the disks of
           its definition, such as UEFI variables, logs, folders shared with the guest, and disks
           that only the running guest, a snapshot or the saved memory has. Their C(type) is V(file),
           V(dir) or V(volume); C(written) says if the domain may write to it. The other keys are the

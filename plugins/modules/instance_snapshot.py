@@ -51,7 +51,7 @@ options:
     default: false
   timeout:
     description:
-      - Seconds for a merge. If they are over, the task fails, and libvirt goes on with the merge. Run the task again, which waits for it.
+      - Seconds for a merge. After that the task fails, and libvirt continues the merge. Run the task again to wait for the merge.
     type: int
     default: 600
   name:

@@ -21,7 +21,7 @@ description:
 options:
   plan_file:
     description:
-      - A plan that was saved as JSON, as the playbook C(drover.compute.rebalance) writes it. RV(same) then tells if it has the moves of
+      - A plan that was saved as JSON, as the playbook C(drover.compute.rebalance) writes it. RV(same) then is true if it has the moves of
         the present plan.
     type: path
 extends_documentation_fragment:

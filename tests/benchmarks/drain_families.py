@@ -42,7 +42,7 @@ LEAST = {
 SECONDS = {"planted": 1.0, "churn": 5.0, "spread": 5.0, "full": 5.0, "large": 1.0}
 #: The greatest number of CPU seconds for the generator of one fleet; the largest take 4.
 MAKING = 10
-#: The greatest time of a plan beside the solver's time, far above every limit.
+#: The greatest time of a plan besides the solver's time, far above every limit.
 PLANNING = 60
 
 

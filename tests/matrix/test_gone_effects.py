@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A recorded stage is no state: a run reads the state before it continues, and repeats a step
+"""A recorded stage is not a state: a run reads the state before it continues, and repeats a step
 without an effect."""
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from ansible_collections.drover.compute.tests.unit import examples
 
 ROOT = examples.ROOT
 PREFIX = "drover_"
-#: Options of the module that reads a host that are no variables of a host.
+#: Options of the module that reads a host that are not variables of a host.
 _NOT_OF_HOSTS = ("nodes", "host", "exchanged", "check_migration_trust", "store_url")
 #: The keys of an option in the argument specification of a role, in their order.
 KEYS = ("type", "elements", "required", "choices", "default", "description", "options")

@@ -49,7 +49,7 @@ _FILES_OF_USERS = {
 }
 
 
-#: Actions that write nothing to the store, beside the actions with a name that ends in _info.
+#: Actions that write nothing to the store, besides the actions with a name that ends in _info.
 _READ_ONLY = {
     "show",
     "report",

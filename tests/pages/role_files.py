@@ -59,7 +59,7 @@ def _block(role: str, entry: str) -> str:
 
 
 def _written(option: options.Option) -> options.Option:
-    """Return an option as it is written: a text of one paragraph is no list, and a default has a value."""
+    """Return an option as it is written: one paragraph is not a list, a default has a value."""
     text = option.get("paragraphs") or option["description"]
     fields = {
         **option,

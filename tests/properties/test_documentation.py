@@ -147,7 +147,7 @@ def tasks_of(items):
 
 
 def short_names(items):
-    """Return the names in plays and tasks that are no FQCN."""
+    """Return the names in plays and tasks that are not FQCNs."""
     names = []
     for task in tasks_of(items):
         for key in task:

@@ -59,7 +59,7 @@ names = ("watts", "rack", "leds", "alarms")
 with store.write() as connection:
     nodes = [{{"host": "kvm1", "hypervisor": facts}}, given]
     record.record(connection, node_data.reports(nodes, "unused", {{}}), 1.0)
-    # What changes by itself is no change by the operator, and what is not given again stays.
+    # What changes by itself is not a change by the operator, and what is not given again stays.
     facts["power"]["watts"] = 95
     del given["leds"], given["alarms"]
     changed = record.record(connection, node_data.reports(nodes, "unused", {{}}), 2.0)["changed"]

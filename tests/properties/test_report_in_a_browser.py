@@ -473,7 +473,7 @@ def test_a_large_fleet_is_shown_in_parts(browser, stores):
 
 
 def test_names_are_texts_in_a_large_fleet_too(browser, small, tmp_path, monkeypatch):
-    """The script puts the rows of a large fleet into the page; a name among them is no markup."""
+    """The script puts the rows of a large fleet into the page; a name among them is not markup."""
     monkeypatch.setattr(html, "MOST_HOSTS", 3)
     path = tmp_path / "large.html"
     path.write_bytes(html.page(pages.view(small[1]), pages.NOW))

@@ -153,7 +153,7 @@ class SimulatedHosts:
         )
 
     def at_once(self, questions, limit):
-        """Looks that change nothing are no step for the end of a run."""
+        """Looks that change nothing are not a step for the end of a run."""
         answers = {}
         for host, question in questions.items():
             try:

@@ -446,7 +446,7 @@ class Fleet:
             raise AnsibleConnectionFailure(f"ssh: Could not resolve hostname {name}")
         host = self.hosts[self.addresses.get(name, name)]
         if module.endswith(LOOKS):
-            # A look before a start or a removal changes nothing, and is no step of the test.
+            # A look before a start or a removal changes nothing, and is not a step of the test.
             return self._look(host, module, arguments, (check_mode, diff), environment)
         self._reach(host)
         self.calls.append((name, module, arguments, check_mode))

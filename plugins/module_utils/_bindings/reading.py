@@ -502,7 +502,7 @@ def _path_there(place: str, path: str, subject: str) -> Iterator[Binding]:
 
 
 def _word(place: str, value: str, device: Element | None) -> Iterator[Binding]:
-    """Yield the bindings of the domain by a name that is no path."""
+    """Yield the bindings of the domain by a name that is not a path."""
     subject = _named(device) if device is not None else ""
     if place.endswith("filterref@filter"):
         way_out = f"define it there (virsh nwfilter-define {shlex.quote(value)})"

@@ -33,7 +33,7 @@ class Verdict(NamedTuple):
     """A row of the table.
 
     move, evacuation: as above. what: the words after the name of the device, as in "its disk vda
-    ...". way_out: a remedy for a person. way_out: what a person can do.
+    ...". way_out: what a person can do.
     """
 
     move: str

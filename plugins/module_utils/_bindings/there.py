@@ -159,9 +159,9 @@ def _lack_of_libvirt(conn: Any, binding: Binding, where: str) -> str | None:
                 {integer(each.get("size"), 0) for each in capabilities.findall("host/cpu/pages")}
             )
             if not binding.value[0] and not every:
-                # libvirt does not tell.
+                # libvirt does not report it.
                 return None
-            # The smallest size is no huge page.
+            # The smallest size is not a huge page.
             sizes = [binding.value[0]] if binding.value[0] else every[1:]
             free = (
                 conn.getFreePages(

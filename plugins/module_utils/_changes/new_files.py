@@ -147,7 +147,7 @@ class NewFiles:
         if self.call.unfinished is not None and self._is_clone(place):
             if rbd_images.finish(self.call.conn, *place, size_gb):
                 return ownership.Candidate("/".join(place), by_use=True, volume=place)
-            # From here on the volume is no clone with all its data.
+            # From here on the volume is not a clone with all its data.
             self.call.unfinished.begin(place)
         volumes.fill(self.call.conn, *place, file, image)
         return ownership.Candidate("/".join(place), by_use=True, volume=place)

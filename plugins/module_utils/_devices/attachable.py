@@ -52,7 +52,7 @@ class Attachable:
     :param absent: True if the domain must not have it.
     """
 
-    #: Its element in the XML of a domain.
+    #: The element of the device in the XML of a domain.
     tag = "disk"
 
     def __init__(
@@ -71,7 +71,7 @@ class Attachable:
         self.element: Element | None = None
 
     def find(self, root: Element) -> Element | None:
-        """Find it in one form of the domain."""
+        """Find the device in one form of the domain."""
         raise NotImplementedError
 
     def is_in(self, root: Element) -> bool:
@@ -201,7 +201,7 @@ class Disk(Attachable):
 
     def _check_same(self, have: Mapping[str, object], names: Sequence[str]) -> None:
         for name in names:
-            # An empty text is no target, as a template may leave it.
+            # An empty text is not a target, as a template may leave it.
             if self.given[name] not in (None, "", have[name]):
                 raise self._another(f"{self.path} with {name}", have[name], self.given[name])
 

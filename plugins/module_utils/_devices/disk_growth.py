@@ -127,7 +127,7 @@ class Growth(Attachable):
         """Return the volume of a running pool that the disk is; None if it is in no such pool."""
         place = volumes.of_disk(self.conn, self._element)
         if place is None:
-            # It fails with an error if libvirt has no driver for pools.
+            # This call fails if libvirt has no driver for pools.
             self.conn.listAllStoragePools(0)
             return None
         try:
@@ -141,7 +141,7 @@ class Growth(Attachable):
             return None
 
     def attach(self) -> None:
-        """Make it larger."""
+        """Make the disk larger."""
         self._done = True
         disk = self._measure()
         if self.live is None and kinds.of_disk(disk).source is not Source.FILE:

@@ -203,7 +203,7 @@ def _read(conn: Any) -> dict[str, _Device]:
             text = handle.XMLDesc(0)
             active = bool(handle.isActive()) if hasattr(handle, "isActive") else True
         except libvirt.libvirtError:
-            # It went away between the list and the look.
+            # The device went away after the list was made.
             continue
         for facts in parse_devices([(text, active)])["mdev_devices"]:
             by_uuid[str(facts["uuid"])] = _Device(handle, facts)

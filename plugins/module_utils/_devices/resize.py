@@ -152,7 +152,7 @@ def growth(facts: HostDomain, disk_gb: int) -> tuple[DomainDisk, int] | None:
 
     :param facts: the domain as hypervisor_info describes it.
     :returns: (the disk of the facts, its new size in bytes), or None when they have that much already.
-    :raises LibvirtProblem: they have more, or their sizes are not known, or it is no file.
+    :raises LibvirtProblem: they have more, or their sizes are not known, or it is not a file.
     """
     name = facts["name"]
     disks = [

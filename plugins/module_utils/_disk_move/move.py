@@ -7,7 +7,7 @@
 Private to the collection. While the guest runs, libvirt copies the disk and the guest's writes
 during the copy (virDomainBlockCopy), and then switches over. If the guest is off, qemu-img copies
 the disk. At each moment the definition names the file that has all data. The record names each file
-before the file is made; a call that finds the record goes on from the state that libvirt shows.
+before the file is made; a call that finds the record continues from the state that libvirt shows.
 """
 
 from __future__ import annotations
@@ -365,7 +365,9 @@ class DiskMove:
         self.domain.blockCopy(record["target"], text, given, flags)
 
     def _follow(self, record: records.Record) -> Step:
-        """Watch the job for ``wait`` seconds, and switch over once both disks are the same."""
+        """Watch the job for up to ``wait`` seconds. When both disks are the same, switch over; with
+        ``hold`` only report it.
+        """
         deadline = time.monotonic() + self.params["wait"]
         while True:
             why = self._end_if_split(record)
@@ -533,7 +535,7 @@ class DiskMove:
 
     def _why_not_copy(self, record: records.Record) -> str | None:
         """Return the reason why the file at the destination is not the copy that was made, None if
-        it is. A process goes on writing to a file that has lost its name.
+        it is. A process continues to write to a file that has lost its name.
         """
         path = record["destination"]
         if record.get("made_volume"):

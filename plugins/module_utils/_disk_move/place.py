@@ -52,7 +52,7 @@ class Place(NamedTuple):
 
 
 def of_volume(conn: Any, pool: str, name: str) -> Place:
-    """Return the place that a volume of a pool is, or would be.
+    """Return the place of a volume of a pool. The volume need not exist yet.
 
     :raises LibvirtProblem: the pool is not there, or no domain can have a disk in it.
     """

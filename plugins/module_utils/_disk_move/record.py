@@ -73,14 +73,14 @@ def read(domain: Any) -> Record | None:
 
 
 def write(domain: Any, record: Record) -> None:
-    """Write the record, into the definition first."""
+    """Write the record: first into the definition, then into the running domain."""
     text = json.dumps(record, sort_keys=True)
     for place in reversed(metadata.places(domain)):
         metadata.change(domain, place, ELEMENT, text)
 
 
 def clear(domain: Any) -> None:
-    """Remove the record, from the definition last."""
+    """Remove the record: first from the running domain, then from the definition."""
     for place in metadata.places(domain):
         if metadata.text(domain, place, ELEMENT):
             metadata.change(domain, place, ELEMENT, "")

@@ -372,7 +372,7 @@ def is_locked_out(text: str) -> bool:
 
 
 def boot_files(text: str) -> list[tuple[str, bool]]:
-    """Return the boot files of a domain beside its disks.
+    """Return the boot files of a domain. Its disks are none of them.
 
     :returns: a list of (path, True for read-only firmware of the operating system).
     """

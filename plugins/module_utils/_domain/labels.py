@@ -31,7 +31,7 @@ def is_word(value: object) -> bool:
 def read(text: str) -> tuple[dict[str, str], list[str]]:
     """Read the labels of a domain.
 
-    :returns: (labels, the parts of the text that are no labels). Two labels with one key do not
+    :returns: (labels, the parts of the text that are not labels). Two labels with one key do not
         count, because the right one is unknown.
     """
     labels: dict[str, str] = {}
@@ -51,7 +51,7 @@ def read(text: str) -> tuple[dict[str, str], list[str]]:
 
 def text_of(elements: Sequence[Element]) -> str:
     """Return the text of the labels of a domain, from the last element. Other elements, and
-    elements inside the last one, are parts that are no labels.
+    elements inside the last one, are parts that are not labels.
     """
     found = [*elements[:-1], *(child for element in elements[-1:] for child in element)]
     odd = [_as_part(each) for each in found]
@@ -72,6 +72,6 @@ def _as_part(element: Element) -> str:
 def write(labels: Mapping[str, str], others: Iterable[str] = ()) -> str:
     """Write labels for the metadata of a domain, sorted.
 
-    :param others: parts that are no labels and stay as they are.
+    :param others: parts that are not labels and stay as they are.
     """
     return ",".join([*(f"{key}={labels[key]}" for key in sorted(labels)), *others])

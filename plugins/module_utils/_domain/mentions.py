@@ -26,7 +26,7 @@ OTHER, PLAIN, IMAGE = 0, 1, 2
 #: The elements with files that a domain reads at its start and never writes to.
 _READ = ("kernel", "initrd", "dtb", "table", "emulator", "binary", "bootloader", "init")
 
-#: The elements with texts of people and other programs, or with names that are no files of the
+#: The elements with texts of people and other programs, or with names that are not files of the
 #: host.
 _PROSE = ("metadata", "title", "description", "resource")
 
@@ -150,7 +150,7 @@ class Mentions:
 
 
 def other_files(texts: Iterable[str], disks: Iterable[DomainDisk]) -> list[OtherFile]:
-    """Return the files of a domain beside the disks of its definition, in the form of
+    """Return the files of a domain without the disks of its definition, in the form of
     Mentions.files().
 
     :param texts: all XML of the domain from texts_of() in texts.

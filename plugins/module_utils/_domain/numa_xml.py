@@ -60,8 +60,8 @@ def with_numa(text: str, facts: NumaBinding) -> str:
 
 
 def iothread_pins(root: Element, emulator_pins: list[int] | None) -> dict[str, list[int]]:
-    """Return the CPUs of a domain's I/O threads, which Nova pins to the CPUs of the emulator. The
-    keys are texts, as in the facts.
+    """Return {number of each I/O thread, as text: CPUs}. Nova pins all of them to the CPUs of the
+    emulator.
     """
     if not emulator_pins:
         return {}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""All XML of a domain in libvirt.
+"""Every XML document that libvirt has of a domain.
 
 Private to the collection.
 """
@@ -32,7 +32,7 @@ def texts_of(
     texts = [domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)]
     if domain.isActive() if active is None else active:
         texts.append(domain.XMLDesc(0))
-    # These are records of snapshots that a move has written into the metadata and not yet given
+    # Add the records of snapshots that a move has written into the metadata and not yet given
     # back to libvirt.
     texts += dict.fromkeys(each for text in list(texts) for each, dummy in carried(text))
     for read, wanted in ((_texts_of_snapshots, snapshots), (_texts_of_saved, saved)):

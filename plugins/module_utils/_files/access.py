@@ -292,7 +292,7 @@ def _names(path: str) -> list[str]:
 
 
 def _link(path: str) -> str | None:
-    """Return the target of a link; None if the path is no link."""
+    """Return the target of a link; None if the path is not a link."""
     try:
         return os.readlink(path) if stat.S_ISLNK(os.lstat(path).st_mode) else None
     except OSError:

@@ -137,7 +137,7 @@ def of_file(path: str, seconds: float | None = None) -> tuple[str | None, Stamp]
     :param seconds: the time limit to read the file; the next call continues there. With 0 the
         function reads nothing and returns only a known digest.
     :returns: a digest of None when there was no time, or it changed while it was read.
-    :raises OSError: it cannot be read, or is no file.
+    :raises OSError: it cannot be read, or is not a file.
     :raises Unresponsive: its file system does not answer.
     """
     deadline = None if seconds is None else time.monotonic() + seconds

@@ -36,7 +36,7 @@ def image_size(path: str, image_format: str | None) -> tuple[int, int] | None:
 
 
 def qcow2_virtual_size(path: str) -> int | None:
-    """Return the virtual size in bytes from a qcow2 header; None if the file is no qcow2 file."""
+    """Return the virtual size in bytes from a qcow2 header; None if the file has none."""
     with open_regular(path) as handle:
         header = handle.read(32)
     if len(header) < 32 or header[:4] != _QCOW2_MAGIC:

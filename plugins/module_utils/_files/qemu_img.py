@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from . import programs
 
-#: From the kernel's prctl(2).
+#: The number of this option in the prctl(2) of the kernel.
 _PR_SET_PDEATHSIG = 1
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The boot of this host: each start of its system has another id."""
+"""The boot id of this host. Each start of the system has a new one."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def parse_capabilities(text: str) -> Capabilities:
 
     Returns ``host_uuid``, ``cpu`` (arch, model, vendor, features and topology), ``numa_cells``
     and ``supported_instances``.
-    Raises ValueError if it is no XML, or no capabilities XML.
+    Raises ValueError if it is not XML, or no capabilities XML.
     """
     root = parse(text)
     host = root.find("host")
@@ -68,7 +68,8 @@ def numa_cells(host: Element) -> list[HostCell]:
     """Return the NUMA cells below a ``<host>`` element: memory in MiB, CPUs, distances, counts of
     page sizes in KiB.
 
-    The smallest page size has all memory that is in no huge page. ``free`` of the pages is None, for only a call tells it.
+    The smallest page size has all memory that is in no huge page. ``free`` of the pages is None,
+    because the XML does not have it, see :func:`read_free_pages`.
     """
     cells: list[HostCell] = []
     for cell in host.findall("topology/cells/cell"):
@@ -115,7 +116,7 @@ def _number(text: str | None) -> int | None:
 
 def read_free_pages(conn: Any, cells: Sequence[HostCell]) -> None:
     """Put the number of free pages into the pages of cells; it stays None if the driver does not
-    tell it.
+    report it.
 
     There is one call for each cell, because libvirt refuses a page size that one of several cells
     does not have.

@@ -27,7 +27,8 @@ def wanted(source: Any, root: Element) -> dict[str, str | None] | None:
 
     :param source: the hypervisor that it is on.
     :param root: its domain XML.
-    :returns: None if it runs on any CPU: guests of plain QEMU bring their own. None too if libvirt does not tell.
+    :returns: None if the guest runs on any CPU, as guests of plain QEMU bring their own; None also
+        if libvirt does not report the CPU.
     """
     kind, cpu = root.find("os/type"), root.find("cpu")
     if root.get("type") == "qemu" or kind is None:

@@ -26,7 +26,8 @@ from .._storage.kinds import Form, Source
 from .._storage.shared_storage import real_path_id
 from .facts import HostDomain, ImageDigest, Pool
 
-#: Seconds that one discovery spends on reading images for their digests; the next one goes on from there.
+#: Seconds that one discovery spends on reading images for their digests; the next one continues
+#: from there.
 READING = 20
 
 #: States of a guest that has its files open.

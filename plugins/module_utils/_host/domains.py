@@ -232,8 +232,8 @@ def _entry(
 
 
 def _add_live(entry: HostDomain, text: str) -> None:
-    """Add the values of the running guest: its size, its pins, its pages, and its disks and devices
-    beside those of the definition.
+    """Add the values of the running guest: its size, its pins, its pages, and the disks and devices
+    that are not in the definition.
 
     A pin that was changed only on the running domain, or a device that was attached only there, is
     not in the inactive form. A disk in only one form has ``only``: running (of ``running_disks``)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Everything that libvirt tells about one hypervisor, as the facts of ``hypervisor_info``.
+"""Everything that libvirt reports about one hypervisor, as the facts of ``hypervisor_info``.
 
 Private to the collection.
 """
@@ -140,7 +140,7 @@ def _all_features(conn: Any, text: str) -> list[str]:
 
 
 def memory_used_mb(conn: Any) -> int | None:
-    """MiB in use: total less free, buffers and cached, as Nova counts; None if the driver cannot tell."""
+    """MiB in use: total less free, buffers and cached, as Nova counts; None if libvirt has none."""
     try:
         stats = conn.getMemoryStats(libvirt.VIR_NODE_MEMORY_STATS_ALL_CELLS, 0)
     except libvirt.libvirtError:

@@ -82,7 +82,7 @@ def _start(conn: Any, text: str) -> tuple[bool | None, str]:
     try:
         domain.destroy()
     except (libvirt.libvirtError, binding.LibvirtProblem):
-        # It ends with the connection.
+        # The domain ends with the connection.
         pass
     return True, ""
 

@@ -59,7 +59,7 @@ def read(
 
 
 def baseline(conn: Any, arch: str, kind: str, common: Collection[str]) -> dict[str, object] | None:
-    """Return the nearest CPU of host-model that has no feature beside the common ones.
+    """Return the nearest CPU of host-model that has no other feature than the common ones.
 
     Models and features of other hosts are not given to libvirt here: an old libvirt refuses unknown
     ones.

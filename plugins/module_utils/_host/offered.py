@@ -92,7 +92,7 @@ def read(
     firmware, secure_boot, tpm_models, tpm_versions, video_models, disk_buses.
 
     :param supported_instances: triples of architecture, domain type and operating system type.
-    :returns: None if libvirt does not tell.
+    :returns: None if libvirt does not report it.
     """
     kinds = {each[1] for each in supported_instances if each[0] == arch}
     kind = next((each for each in ("kvm", "qemu") if each in kinds), None)

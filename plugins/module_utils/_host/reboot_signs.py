@@ -214,8 +214,7 @@ def of_kernel() -> Answer:
     booted = boot_time()
     if booted is None:
         return Answer(None, "the time of the boot is not known")
-    # The change time of the file's entry, because packages install files with modification times of
-    # their own.
+    # Compare ctime, not mtime: packages set mtime themselves.
     if any(os.stat(path).st_ctime > booted for path in installed[running]):
         return Answer(True, f"the file of the running kernel {running} has changed since the boot")
     return Answer(False, f"the running kernel {running} is the newest that is installed")

@@ -33,7 +33,7 @@ def read_pools(conn: Any, mounts: Sequence[Mount] | None) -> list[Pool]:
     """Return the storage pools, sorted by name; sizes in GiB (fractions kept to two digits).
 
     :param mounts: the mounts of this machine; None when the URI names another one.
-    :raises libvirt.libvirtError: there are pools, and libvirt does not tell them.
+    :raises libvirt.libvirtError: there are pools, and libvirt does not list them.
     """
     pools = []
     for pool in missing_drivers.listed(conn.listAllStoragePools, 0):
@@ -146,7 +146,9 @@ def read_instances_storage(
 
 
 def _from_filesystem(path: str) -> tuple[int, int, int] | None:
-    """Return ``(total, used, free)`` in bytes of the file system that ``path`` is or would be on."""
+    """Return ``(total, used, free)`` in bytes of the file system of ``path``, or of its nearest
+    folder that exists.
+    """
     place = os.path.abspath(path)
     while not os.path.exists(place) and place != os.path.dirname(place):
         place = os.path.dirname(place)
@@ -200,7 +202,7 @@ def over_committed(domains: Iterable[HostDomain]) -> int:
 def read_networks(conn: Any) -> list[Network]:
     """Return the virtual networks, sorted by name, with the bridge of each and whether it is up.
 
-    :raises libvirt.libvirtError: there are networks, and libvirt does not tell them.
+    :raises libvirt.libvirtError: there are networks, and libvirt does not list them.
     """
     networks: list[Network] = []
     for network in missing_drivers.listed(conn.listAllNetworks, 0):
@@ -225,7 +227,7 @@ def read_addresses(conn: Any) -> dict[str, list[str]]:
     """Return the addresses that libvirt's own networks have given out: dict MAC address -> list;
     one call for each network.
 
-    Empty where libvirt does not tell.
+    Empty where libvirt does not report them.
     """
     try:
         networks = conn.listAllNetworks(libvirt.VIR_CONNECT_LIST_NETWORKS_ACTIVE)

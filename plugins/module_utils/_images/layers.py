@@ -129,7 +129,7 @@ def merge_live(domain: Any, target: str, image: str, base: str, deadline: float)
     :param target: the target of the disk.
     :param image, base: paths.
     :param deadline: the time of time.monotonic() at which to stop.
-    :raises StillMerging: it goes on.
+    :raises StillMerging: the merge continues.
     :raises LibvirtProblem: another job is under way.
     :raises libvirt.libvirtError: libvirt refuses.
     """

@@ -39,7 +39,7 @@ def digits_of(path: str) -> str | None:
 
 
 def stamp(found: os.stat_result) -> dict[str, int]:
-    """Return the facts that identify an unchanged file of the cache. The owner is no such fact,
+    """Return the facts that identify an unchanged file of the cache. The owner is not such a fact,
     because libvirt changes it.
     """
     return {"inode": found.st_ino, "size": found.st_size, "modified": found.st_mtime_ns}

@@ -121,13 +121,13 @@ def require_binding(module: AnsibleModule) -> None:
 def canonical_uuid(text: str) -> str:
     """Return a uuid in libvirt's spelling, from any spelling.
 
-    :raises ValueError: the text is no uuid.
+    :raises ValueError: the text is not a uuid.
     """
     return str(uuid.UUID(text))
 
 
 def domain_uuid(module: AnsibleModule, text: str, done: str) -> str:
-    """Return the uuid of a domain in libvirt's spelling. Fail the module if the text is no uuid.
+    """Return the uuid of a domain in libvirt's spelling. Fail the module if the text is not a uuid.
 
     :param done: the action that was not done, such as started.
     """

@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The drivers of libvirt beside the driver of QEMU, and the packages that have them. Each driver
-may be missing on a host.
+"""The drivers of libvirt other than the driver of QEMU, and the packages that have them. Each of
+them may be missing on a host.
 
 Private to the collection. The controller uses these texts too, so this module does not need
 libvirt. Packages, by ``apt-cache show`` and ``dnf info``:
@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 _DEBIAN_SPLITS = 10_006_000
 #: The types of pools with a separate package in Debian also before that version.
 _DEBIAN_ALWAYS_SPLIT = ("gluster", "iscsi-direct", "rbd", "zfs")
-#: The types of pools in the storage driver itself.
+#: The types of pools that the storage driver supports without a separate backend.
 _IN_STORAGE = ("dir", "fs", "netfs")
 
 

@@ -170,7 +170,7 @@ def replace_command(host: str) -> str:
 def read_expected(given: Mapping[str, object]) -> Expected:
     """Return an Expected from data of another process.
 
-    :raises ValueError: the data are no Expected.
+    :raises ValueError: the data are not an Expected.
     """
     lists = {
         key: given.get(key, [])

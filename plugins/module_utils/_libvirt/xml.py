@@ -54,7 +54,7 @@ def parse(text: str) -> Element:
 
     libvirt stores names byte by byte, so a name may have such characters.
 
-    :raises ValueError: the text is no XML; the error has the text of the parser.
+    :raises ValueError: the text is not XML; the error has the text of the parser.
     """
     try:
         return ET.fromstring(text)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The start, abort and check of moves: the work of ``domain_migration`` beside following them.
+"""The start, abort and check of moves: the work of ``domain_migration`` without the watch of moves.
 
 Private to the collection.
 """

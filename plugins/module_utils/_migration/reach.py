@@ -83,7 +83,7 @@ def look_at_all(peers: Sequence[Mapping[str, str]]) -> dict[str, str]:
             where = trust.destination(peer["uri"])
             missing = _missing(where) if where else ""
         except TrustProblem:
-            # It is not set up by these files.
+            # The trust with this peer is not set up by these files.
             continue
         if missing:
             lacking[peer["host"]] = missing

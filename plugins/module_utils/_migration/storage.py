@@ -63,7 +63,8 @@ def survey(
 
 
 def _files_of(source: Any, domain: Any, text: str) -> tuple[list[FileEntry], list[str]]:
-    """
+    """Return the files of the disks of a definition, and the reasons against their move.
+
     :param domain: None if the definition is not the one of a running guest, so that libvirt does
         not know these disks.
     """

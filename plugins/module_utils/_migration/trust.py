@@ -206,7 +206,9 @@ def read_host_keys(pattern: str = HOST_KEYS) -> list[str]:
 
 
 def read(path: str) -> str:
-    """Return the text of a file, "" where there is none; bytes that are no UTF-8 survive :func:`encoded`."""
+    """Return the text of a file, "" where there is none. :func:`encoded` gives back the bytes that
+    are not UTF-8.
+    """
     try:
         with open(path, "rb") as file:
             return file.read().decode("utf-8", "surrogateescape")
@@ -215,7 +217,7 @@ def read(path: str) -> str:
 
 
 def encoded(text: str) -> bytes:
-    """Return the bytes of a text of :func:`read`."""
+    """Return the bytes of a file from the text that :func:`read` made of them."""
     return text.encode("utf-8", "surrogateescape")
 
 

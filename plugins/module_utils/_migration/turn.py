@@ -39,7 +39,8 @@ class Turn:
     def take_place(self, since: float | None = None) -> None:
         """Stand in line; a second call changes nothing.
 
-        :param since: the uptime() at which a move that goes on without having waited began; None for now.
+        :param since: the uptime() at which a move began that continues and has not waited; None for
+            now.
         :raises OSError: the folder cannot be written.
         """
         if self._descriptor is not None:
@@ -98,7 +99,7 @@ class Turn:
         path = os.path.join(self._folder, name)
         if _is_held(path):
             return True
-        # Its process died.
+        # The process that held the file died.
         with contextlib.suppress(OSError):
             drop_state(path)
         return False

@@ -90,8 +90,8 @@ POLL = 0.5
 #: within a second.
 POLL_TURN = 0.05
 
-#: Number of checked moves for each move that may run; as many are checked at a time as may run.
-#: Checks take time and processors from the running moves.
+#: For each move that may run, so many moves are checked in advance. The number of checks at one
+#: time is the number of moves that may run, because checks take time and processors from them.
 READY = 2
 
 #: Seconds of waiting after which a check may be out of date; no move waits longer for its check.
@@ -448,7 +448,7 @@ class Worker:
             )
         self._acknowledge("following")
         self.save(phase="migrating", status="running")
-        # This move goes on in any case, and the waiting moves must count it.
+        # This move continues in any case, and the waiting moves must count it.
         self._turn.take_place(self.record["since"])
         with self._watch():
             while True:
@@ -472,11 +472,11 @@ class Worker:
 
     def _start(self) -> None:
         """Check, prepare, migrate, conclude."""
-        # From here on the record is of this move; an earlier move on the same way is history.
+        # From here on the record belongs to this move. An earlier move on the same way has ended.
         self.previous = None
         domain = self.source.lookupByUUIDString(self.uuid)
         at_source = _present(self._look()[0], "source")
-        # A move that was cut off may have taken them from libvirt.
+        # A move that was cut off may have taken the snapshots from libvirt.
         _snapshot_records.give_back(domain)
         live = checks.is_live(self.move, at_source)
         self.record.update(
@@ -621,7 +621,8 @@ class Worker:
             try:
                 domain.migrateToURI3(self.move["destination_uri"], parameters, flags)
             except libvirt.libvirtError:
-                # It may go on by itself: QEMU's own connections often outlive an interruption that libvirt's did not.
+                # The move may continue without libvirt: QEMU's own connections often outlive an
+                # interruption that libvirt's did not.
                 pass
             verdict = self._settled()
             if verdict != state.BROKEN or time.monotonic() >= deadline:
@@ -930,7 +931,7 @@ class Worker:
         usual = {"running": ("running", "blocked"), "paused": ("paused",), "shutoff": ("shutoff",)}
         expected_states: tuple[str, ...] = usual.get(self.record["was"] or "", ())
         if not expected_states:
-            # Its state before the move is not known: running and shut off are both a normal end of
+            # The state before the move is not known: running and shut off are both a normal end of
             # a move.
             expected_states = (
                 ("shutoff",)

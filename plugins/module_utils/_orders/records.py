@@ -6,7 +6,7 @@
 
 Private to the collection. The file records the next step of a worker, for a later call after the
 worker died. If the file and libvirt disagree, libvirt is right. A record from before the last start
-of the host is no running move.
+of the host is not a running move.
 """
 
 from __future__ import annotations

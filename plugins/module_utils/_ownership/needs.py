@@ -165,7 +165,7 @@ class Needs:
         self._scanned: set[str] = set()
         self._written: list[tuple[str, set[Any]]] = []
         self._writers: dict[Any, str] | None = None
-        # Storage on the network is no file of this host.
+        # Storage on the network is not a file of this host.
         for path, need in elsewhere_of(elsewhere).items():
             if os.path.isabs(path):
                 self._note(path, need, PLAIN)

@@ -48,8 +48,8 @@ ATTACHED = "ua-drover-attached-"
 #: The reason to keep the file of a source; is_source() in _domain.definition explains sources.
 EXISTED = "it is a source of the definition: it was there before the instance"
 
-#: The greatest size in bytes of a copy that counts as a copy without data. If the record has only
-#: the intention to make the copy, then the copy may be removed only up to this size.
+#: A copy of at most this many bytes counts as empty. If the record says only that a copy was going
+#: to be made, only an empty copy is removed.
 EMPTY = 2**20
 
 #: The seconds by which the clocks of two hosts may differ.
@@ -434,7 +434,7 @@ def _refuse_foreign(path: str) -> None:
 
 
 def drop_state(path: str) -> None:
-    """Remove a file of drover itself (a record, a place in a line). It is no file of an instance."""
+    """Remove a file of drover itself (a record, a place in a line), never a file of an instance."""
     os.unlink(path)
 
 

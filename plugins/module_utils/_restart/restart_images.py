@@ -142,7 +142,7 @@ def _overlays(path: str, begin: str) -> list[str]:
         try:
             behind = backing.references_of(over)
         except OSError:
-            # It is not whole, so no guest was switched over to it.
+            # The image is not whole, so no guest was switched over to it.
             continue
         if len(behind) == 1 and os.path.realpath(path) in map(os.path.realpath, behind[0].paths):
             overlays.append(over)

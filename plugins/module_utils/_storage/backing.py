@@ -55,7 +55,7 @@ class Reference:
 
 @dataclass
 class Chain:
-    """The files and servers that an image needs beside itself."""
+    """The files and servers that an image needs besides itself."""
 
     #: The paths of images and data files behind it, nearest first.
     files: list[str] = field(default_factory=list)
@@ -161,7 +161,7 @@ def reason_of(error: Exception) -> str:
 
 def references_of(path: str) -> list[Reference]:
     """Return the references in the header of an image; [] for an image without backing
-    file, and for a file that is no image.
+    file, and for a file that is not an image.
 
     :raises OSError: the file cannot be read, or its header is damaged.
     """

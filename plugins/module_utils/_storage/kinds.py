@@ -42,11 +42,11 @@ class Maker(enum.Enum):
 class Move(enum.Enum):
     """The way of a disk when its guest moves to another host."""
 
-    #: It is copied, unless the destination has the same storage.
+    #: The disk is copied, unless the destination has the same storage.
     COPIED = enum.auto()
     #: The destination must have the same storage.
     SHARED = enum.auto()
-    #: It stays. Its guest cannot move, and the disk is lost with its host.
+    #: The disk stays. Its guest cannot move, and the disk is lost with its host.
     NEVER = enum.auto()
 
 

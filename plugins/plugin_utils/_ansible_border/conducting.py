@@ -164,7 +164,7 @@ class ConductorAction(DroverAction[Args]):
     def _start_rules(self, store: Store, hosts: AnsibleHosts, task_vars: Variables) -> StartRules:
         """Return the rules of starts, from drover_absent_hosts and drover_start_max_age.
 
-        :raises DroverError: a host is not known, or the age is no number.
+        :raises DroverError: a host is not known, or the age is not a number.
         """
         variables = self.variables(task_vars)
         settings = {

@@ -31,7 +31,7 @@ _MISTYPED = 0.85
 
 
 def unknown(names: Iterable[str]) -> list[str]:
-    """Return a warning for each name with the prefix that is no variable of the collection."""
+    """Return a warning for each name with the prefix that is not a variable of the collection."""
     return [
         f"drover.compute has no variable {name}{_meant(name)}, so that it changes nothing. "
         f"Correct its name; the name of a variable of your own must not begin with {PREFIX}."
@@ -68,7 +68,7 @@ def no_numbers(
     """Return a sentence for each variable that must be a whole number and is none.
 
     :param template: evaluates a value that may be a template.
-    :param wanted: tells whether a variable is read.
+    :param wanted: returns True if a variable is read.
     """
     sentences = []
     for name in sorted(each for each in WHOLE if each in variables and wanted(each)):

@@ -79,7 +79,7 @@ class Machines:
         if not host or not uuids or self.expected(host) is None:
             return identity.refusal(host, uuids, None, own, None)
         with self._store().read() as connection:
-            # A driver tells no machine id. The uuid of a twin is not that of a third machine.
+            # A driver reports no machine id. The uuid of a twin is not the uuid of a third machine.
             found = compute_nodes.identities(connection, [host]).get(host, {})
             expected = _machine.read_expected({"host": host, **found})
             if identity.refusal(host, uuids, expected, own, None) is None:

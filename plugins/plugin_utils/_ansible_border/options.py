@@ -78,7 +78,7 @@ def refuse_odd(
 
     :param spec: the argument spec of Ansible; lookups have none.
     :raises DroverError: a text has a character that no file and no database takes, a number is
-        infinite or too large, or a key is no text.
+        infinite or too large, or a key is not a text.
     """
     for name, value in args.items():
         odd = next(filter(None, map(_ODD.search, _texts(value))), None)

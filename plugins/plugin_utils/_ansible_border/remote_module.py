@@ -24,7 +24,7 @@ from . import ssh_ways, terminal, waiting
 from .machines import Machines
 from .options import Variables
 
-#: This module runs no Python there, and only shows that something answers.
+#: The module raw runs no Python on the host, and only shows that something answers.
 _RAW = "ansible.builtin.raw"
 
 #: The result of a module on a host. It is JSON, which has no types.

@@ -171,7 +171,7 @@ def _is_answered(value: Any) -> bool:
 def _variable(name: str, value: Any) -> str:
     """Return NAME=VALUE, or only NAME for a possible secret.
 
-    Every value of Ansible Vault may be a secret, and every value that is no short text, number or
+    Every value of Ansible Vault may be a secret, and each value that is not a short text, number or
     list of these.
     """
     of_list = value if isinstance(value, list) else [value]

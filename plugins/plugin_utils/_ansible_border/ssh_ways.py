@@ -22,8 +22,8 @@ from ansible.utils.path import makedirs_safe, unfrackpath
 PAST_MASTERS = "-o ControlMaster=no -o ControlPath=none"
 #: Seconds that a probe may take to connect, as in the event source.
 CONNECT = 5
-#: These go behind the arguments of the operator, so that the operator may set others. The seconds
-#: are their product.
+#: These options go behind the arguments of the operator, so that the operator may set others.
+#: ALIVE_SECONDS is the product of both.
 ALIVE = "-o ServerAliveInterval=5 -o ServerAliveCountMax=3"
 ALIVE_SECONDS = 15
 #: Seconds that a master of a run stays after its last use.
@@ -77,7 +77,7 @@ def _own_master(connection: Any) -> str:
         _run(),
         *(str(connection.get_option(name)) for name in ("host", "port", "remote_user")),
     ]
-    # As short as Ansible's own name, because the path of a socket has a limit.
+    # The name is as short as Ansible's own, because the path of a socket has a limit.
     digest = hashlib.sha256("-".join(place).encode()).hexdigest()[:10]
     path = f"{folder}/drover-{digest}"
     if len(os.fsencode(path)) > LONGEST:

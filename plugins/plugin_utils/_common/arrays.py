@@ -23,5 +23,5 @@ if TYPE_CHECKING:
     IntArray = NDArray[np.int64]
     FloatArray = NDArray[np.float64]
 else:
-    # For annotations alone.
+    # Only annotations use these names.
     BoolArray = IntArray = FloatArray = Any

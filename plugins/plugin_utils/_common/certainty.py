@@ -231,10 +231,10 @@ def runs_there(result: Mapping[str, object]) -> bool:
 
 
 def is_off(host: str) -> Proof:
-    """Return a Proof that nothing of a host runs: its power was seen to be off, or a person
-    confirmed it in exact words.
+    """Return a Proof that nothing of a host can continue: its power was seen to be off, a person
+    confirmed that in exact words, or the host is cut off from its storage.
     """
-    return Proof(f"{host} is off.")
+    return Proof(f"{host} is off, or cut off from its storage.")
 
 
 def is_not_shown(host: str) -> Proof:

@@ -20,7 +20,7 @@ class DroverError(Exception):
     """A failure, described in a sentence: the fault, its place, the reason and the remedy.
 
     ``details`` (a dict of plain types) is added to the result of the task. No code decides on them:
-    where a caller goes on in another way, the error is of a subclass.
+    where a caller continues in another way, the error is of a subclass.
     """
 
     def __init__(self, message: str, **details: Any) -> None:
@@ -80,7 +80,7 @@ class TimeOver(RunOver):
 
 
 class Uncertain(DroverError):
-    """The result of an order is not known: it may be done, or still go on."""
+    """The result of an order is not known: it may be done, or still continue."""
 
     def __init__(self, message: str, **details: Any) -> None:
         super().__init__(message, uncertain=True, **details)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 class DiscoveredClass(NamedTuple):
     """A resource class of compute nodes and instances that discovery records."""
 
-    #: Its key in the facts of domains; None if libvirt does not report the amount of a domain.
+    #: The key of the class in the facts of domains; None if libvirt does not report the amount.
     key: str | None = None
     #: The path of its total in the facts of the module hypervisor_info; empty for CPUs, which the tracker divides by the CPU sets.
     total: tuple[str, ...] = ()

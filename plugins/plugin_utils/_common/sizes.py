@@ -30,7 +30,7 @@ def read(where: str, value: Any, unit: str, least: int = 0, refuse: Refusal = Dr
     and so on are powers of 1000, as in libvirt.
 
     :param where: the beginning of the sentence, such as ``instance web1: memory_mb``.
-    :raises DroverError: or the exception of ``refuse``; it is no size, not whole in the unit, or
+    :raises DroverError: or the exception of ``refuse``; it is not a size, not whole in the unit, or
         below ``least``.
     """
     if isinstance(value, str):

@@ -140,7 +140,7 @@ def anywhere(disk: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
 def names_on_network(
     disk: Mapping[str, object], node: Mapping[str, object]
 ) -> set[tuple[str, str | None]]:
-    """Return the names of a disk that is no file of its host, each with its text: the name in its
+    """Return the names of a disk that is no file of its host, each with its text: the name in the
     domain, and for Ceph also the pool and image alone.
 
     Hosts may name the monitors of one cluster differently, so the text alone does not find all users.

@@ -31,7 +31,7 @@ Refusal = Callable[[str], Exception]
 
 def is_whole(value: Any, least: int | None = 0, most: int | None = MOST) -> bool:
     """Return True if a value is a whole number in a range; an end that is None is open. True and
-    False are no whole numbers.
+    False are not whole numbers.
     """
     whole = isinstance(value, int) and not isinstance(value, bool)
     return whole and (least is None or value >= least) and (most is None or value <= most)
@@ -81,7 +81,7 @@ def is_uuid(value: object) -> bool:
 
 
 def canonical_uuid(value: Any) -> str | None:
-    """Return a uuid in the spelling of libvirt and the store, or None for a value that is no uuid
+    """Return a uuid in the spelling of libvirt and the store; None for a value that is not a uuid
     in any spelling.
     """
     try:
@@ -91,7 +91,7 @@ def canonical_uuid(value: Any) -> str | None:
 
 
 def check_uuid(where: str, value: object) -> None:
-    """Refuse a value that is no uuid in lower case."""
+    """Refuse a value that is not a uuid in lower case."""
     if not is_uuid(value):
         raise DroverError(f"{where}: {shown(value)} is no uuid in lower case.")
 
@@ -161,7 +161,9 @@ def host_names(given: Iterable[object]) -> list[str]:
 
 
 def which_name(name: str, known: Iterable[str]) -> str:
-    """Return did_you_mean() for the name of a host, an instance or the like: kvm9 is no slip for kvm1, but kmv1 and kvm01 are."""
+    """Return did_you_mean() for the name of a host, an instance or the like: kmv1 and kvm01 are
+    slips for kvm1, kvm9 is not.
+    """
     numbers = _numbers(name)
     return did_you_mean(name, [each for each in known if _numbers(each) == numbers])
 
@@ -203,7 +205,7 @@ def is_host_name(text: object) -> bool:
 
 
 def why_no_uri(uri: str) -> str | None:
-    """Return the reason why a text is no URI, as a clause; None if it may be one."""
+    """Return the reason why a text is not a URI, as a clause; None if it may be one."""
     try:
         parts = urllib.parse.urlsplit(uri)
         _port = parts.port
@@ -213,7 +215,7 @@ def why_no_uri(uri: str) -> str | None:
 
 
 def why_no_address(text: str) -> str | None:
-    """Return the reason why a text is no name or IP address, with an optional port, as a clause;
+    """Return the reason why a text is not a name or IP address, with an optional port, as a clause;
     None if it may be one.
     """
     if re.search(r"[/@?#\\\s]", text) or not text:
@@ -235,7 +237,7 @@ def default_migration_uri(host: str) -> str | None:
     The URI has the operator's name of the host. The host's own name may be another one, or part of
     a URI.
 
-    :returns: the URI, or None if the name is no host name and no address.
+    :returns: the URI, or None if the name is not a host name and no address.
     """
     if not is_host_name(host):
         try:

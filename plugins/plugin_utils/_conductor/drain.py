@@ -63,7 +63,7 @@ class Drain:
 
     def __init__(self, ports: Ports, request: DrainRequest) -> None:
         self.request, self.hosts = request, host_names(request.hosts)
-        #: Their names in a sentence.
+        #: The names of the hosts in a sentence.
         self.named = ", ".join(self.hosts)
         self._store, self._hosts, self._leasing, self._say = (
             ports.store,
@@ -364,7 +364,7 @@ class Drain:
             except RunOver:
                 raise
             except DroverError as problem:
-                # It is recorded as down, and the next plan does not use it.
+                # The host is recorded as down, and the next plan does not use it.
                 self._say(str(problem))
         self._read |= unread
         return unsettled
@@ -467,7 +467,9 @@ class Drain:
             self.shut_down.append(instance)
 
     def _verify(self) -> DrainResult:
-        """Check that the hosts are empty, and move the instances that arrived during the drain."""
+        """Move the instances that arrived during the drain, set each empty host to maintenance, and
+        return the result.
+        """
         seen = self._look_at_all()
         came = [
             each

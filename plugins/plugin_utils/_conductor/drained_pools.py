@@ -192,7 +192,7 @@ class Contents:
             for node in pool_domains.nodes(connection, {each.node.host for each in pools})
             if node.id in self._pools
         }
-        #: By node, the names of the pool and of all pools with the same folder.
+        #: {node id: the names of the pool and of all pools with the same folder}.
         self._names = {
             node.id: _names_of(node, self._pools[node.id].name) for node in self.nodes.values()
         }

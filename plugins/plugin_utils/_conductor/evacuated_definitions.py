@@ -43,7 +43,7 @@ class EvacuatedDefinitions:
         #: The entries of evacuations.left_behind(), by the uuids of the instances, each with the
         #: state that this host shows.
         self.evacuated: dict[str, Mapping[str, Any]] = {}
-        #: Proofs that the new hosts do not have them any more, by uuid.
+        #: Proofs that the new hosts do not have the instances any more, by uuid.
         self.absent: dict[str, certainty.Proof] = {}
 
     def removed(self, facts: Sequence[HostFacts]) -> list[HostFacts]:

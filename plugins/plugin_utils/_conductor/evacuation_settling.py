@@ -31,7 +31,7 @@ class EvacuationSettling:
 
     def __init__(self, dead: DeadHost) -> None:
         self._dead, self._host, self._store = dead, dead.host, dead.store
-        #: By uuid, failed moves to the dead host: their instances were shut down for the move and
+        #: {uuid: failed move to the dead host}: the instances were shut down for the move and
         #: are off at their sources. They stay open until end_shut_down(). If the run is killed
         #: before it starts these instances, the next run does it.
         self.shut_down: dict[str, HostMigration] = {}

@@ -180,7 +180,7 @@ def _addresses(connection: Connection, host: str, variables: Mapping[str, object
     """
     addresses: list[Any] = []
     for row in evacuations.addresses(connection, host):
-        # An earlier version may have recorded a text that is no URI.
+        # An earlier version may have recorded a text that is not a URI.
         with contextlib.suppress(ValueError):
             addresses.append(urllib.parse.urlsplit(row["migration_uri"] or "").hostname)
         addresses.append(row["migration_address"])

@@ -254,6 +254,6 @@ class InstanceDevices(InstanceOrder):
 
 
 def _names(device: Disk | None) -> list[str]:
-    """Return the paths of the file of a device."""
+    """Return the path and the real path of the file of a device."""
     device = device or {}
     return sorted({path for path in (device.get("path"), device.get("real_path")) if path})

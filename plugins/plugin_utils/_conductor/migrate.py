@@ -234,8 +234,8 @@ class Mover:
                 continue
             stops = states.get(move["uuid"]) in ACTIVE
             if stops:
-                # It is shut down for its move and must not wait while it is off. It must not be
-                # overtaken for ever either.
+                # The instance is shut down for its move and must not wait while it is off, so
+                # no other move may go ahead.
                 ahead = 0
             try:
                 # This check is cheap. The check that counts is in the transaction that records the

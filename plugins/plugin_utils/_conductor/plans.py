@@ -338,7 +338,7 @@ def _addresses(instance: PlannedInstance) -> dict[str, str]:
 def homes_of(instances: Iterable[Any]) -> dict[str, tuple[str, str]]:
     """Return the homes for plan_home() from mappings with uuid, host and node.
 
-    :raises DroverError: an element is no such mapping.
+    :raises DroverError: an element is not such a mapping.
     """
     homes = {}
     for home in instances:

@@ -57,10 +57,10 @@ class Progress:
 
     def __init__(self, say: Callable[[str], None], clock: Clock) -> None:
         self._say, self._clock = say, clock
-        # By the uuid of the instance: the expected seconds of its move, and the share that is done.
+        # The keys are uuids of instances: the expected seconds of the move, the share that is done.
         self._seconds: dict[str, float] = {}
         self._shares: dict[str, float] = {}
-        # By the uuid of the instance: the expected end of a running move, by its own rate.
+        # {uuid of the instance: the expected end of its running move, by its own rate}.
         self._ends: dict[str, float] = {}
         # The begin of the first move of this run, and the last mention of each move.
         self._began: float | None = None

@@ -44,7 +44,7 @@ def read(
     :param policy: the policy that would place more instances.
     :param plans: as the lookups of plans return them.
     :param own: the controller and the server of the store, if they are in this fleet.
-    :raises DroverError: a mapping is no plan.
+    :raises DroverError: a mapping is not a plan.
     """
     listed = instances.listing(connection)
     sizes_asked = sizes(overview.flavors(connection), listed)

@@ -151,8 +151,8 @@ class ResizeSteps:
             cells = numa.of_consumers(connection, [instance["uuid"]])
         if selection["host"] != instance["host"] and not settings.despite_policy:
             _refuse_by_policy(instance, selection["host"])
-        # Its cells are known only after the claim. The look only finds out if the size can be
-        # changed.
+        # The cells of the instance are known only after the claim. The look only finds out if the
+        # size can be changed.
         facts = self._look(
             hand, instance, {**size, "numa": {}} if selection.get("host_request") or cells else size
         )

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The end of restarts that an evacuation left open, when their host answers again.
 
-The destinations decide by the domains that they show. A restart is no move: its source has no
+The destinations decide by the domains that they show. A restart is not a move: its source has no
 record of it, and its order may still begin at the destination.
 """
 

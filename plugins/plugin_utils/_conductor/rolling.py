@@ -328,7 +328,7 @@ class Rolling:
         """
         boot_id = host_boot.boot_id(self._hosts, host)
         if record["boot_id"] and record["boot_id"] != boot_id:
-            # It had its reboot, perhaps before another drain.
+            # The host was rebooted, perhaps before another drain.
             return {"changed": self._records.begin(host, "reboot")}
         if self.request.reboot == NEVER or (
             self.request.reboot == NEEDED and not self._is_needed(host)
@@ -396,7 +396,7 @@ class Rolling:
     def _as_they_are(self, records: Records) -> Records:
         """Return hosts that are no longer drained to their drain.
 
-        A record of an earlier run is no state.
+        A record of an earlier run is not a state.
 
         :raises DroverError: a person has drained a host again after its return.
         """

@@ -102,7 +102,7 @@ class Starting:
         #: The last look of foresee(). The run may shut down and move instances after it, so it
         #: proves nothing.
         self._foreseen: _Look | None = None
-        #: By the uuid of an instance, the hosts that did not have it before this run shut it down.
+        #: {uuid of an instance: the hosts that did not have it before this run shut it down}.
         self._without: dict[str, set[str]] = {}
 
     def look(

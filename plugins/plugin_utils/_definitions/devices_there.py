@@ -107,8 +107,9 @@ def _pairs(
 ) -> dict[int, Disk]:
     """Return the disk of the domain for each number of a disk of the definition that has one.
 
-    By its file; one without a path by the name of its file in any folder, since the instance may have been built elsewhere, else the first
-    that is left, since it may not have been built from this definition.
+    A disk with a path is matched by its file. A disk without a path is matched by its file name in
+    any folder, because the instance may have been built elsewhere; or else it gets the first disk
+    that is left, because the instance may not have been built from this definition.
     """
     unmatched, pairs = list(there), {}
 
@@ -147,7 +148,7 @@ def _missing_disk(definition: Resolved, number: int, disk: DefinedDisk, path: st
     change = None
     way = f"drover.compute.instance_disk attaches none with {' and '.join(odd)}; attach it by hand, or build the instance anew"
     if not odd:
-        # It may be the first one of a bus.
+        # The disk may be the first one of a bus.
         bus = disk.get("bus") or _asked(definition)["disk_bus"]
         change, way = (
             Change(
@@ -358,8 +359,9 @@ def cdroms(definition: Resolved, facts: ReportedDomain) -> list[Difference]:
 def _pairs_of_drives(buses: Sequence[str], drives: Sequence[Disk]) -> dict[int, Disk]:
     """Return the drive of the domain for each number of a drive of the definition that has one.
 
-    By the bus, since libvirt sorts devices by their buses and keeps the order on each of them; else the first that is left, since the instance
-    may not have been built from this definition.
+    A drive is matched by its bus, because libvirt sorts devices by their buses and keeps the order
+    on each bus; or else it gets the first drive that is left, because the instance may not have
+    been built from this definition.
 
     :param buses: the buses of the drives of the definition, in order.
     """

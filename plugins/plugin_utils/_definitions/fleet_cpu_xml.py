@@ -23,7 +23,7 @@ def resolved(text: str, find: Callable[[str | None], Mapping[str, Any]]) -> str:
     try:
         root = parse(text)
     except ValueError:
-        # Its host refuses it.
+        # The host of the domain refuses such a text.
         return text
     element = root.find("cpu")
     if element is None or element.get("mode") != FLEET:

@@ -35,7 +35,7 @@ def checked_cpu(value: Any, where: str) -> dict[str, Any] | None:
     """Return a CPU as a dict of mode, model (None if the mode needs none) and features if there are
     any, or None.
 
-    :raises DroverError: it is no CPU.
+    :raises DroverError: it is not a CPU.
     """
     if value in (None, "", {}):
         return None

@@ -488,7 +488,7 @@ INSTANCE_FIELDS = {
     ),
     "cdroms": Field(
         LIST,
-        "CD-ROM drives beside the drive of `cloud_init`.",
+        "CD-ROM drives in addition to the drive of `cloud_init`.",
         [{"path": "/srv/isos/virtio-win.iso"}, {"bus": "sata"}],
         fields=CDROM_FIELDS,
     ),

@@ -112,7 +112,7 @@ def resolve(
         request = _request(instance, named)
         spec = RequestSpec.from_request(request, flavors or {}, images or {}, place)
         if not is_built:
-            # This includes the flavors and images of the store.
+            # Check the extra specs and properties of flavors and images of the store too.
             spec_names.refuse_unknown(spec.extra_specs, spec.image_properties, place)
             hardware.refuse(instance, *_wishes(instance, spec), place, spec.vcpus)
             cloud_init.refuse(instance, place)

@@ -112,7 +112,7 @@ class Evidence:
     peers: Mapping[str, bool | None] = dataclasses.field(default_factory=dict)
     #: active (a peer sees locks on its disks), silent or unknown.
     storage: str = "unknown"
-    #: on, off or unknown, from its power driver; none if no driver can tell.
+    #: on, off or unknown, from its power driver; none if no driver can read it.
     power: str = "none"
     #: True if a person says that it is off.
     said: bool = False

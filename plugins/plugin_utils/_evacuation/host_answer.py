@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 #: The host accepts the login; it answers but refuses the login; it is silent; its state is unclear.
 LOGIN, REFUSED, SILENT, UNCLEAR = "login", "refused", "silent", "unclear"
-#: It did not answer before the time limit of the task. Only TCP can clear up this state.
+#: The host did not answer before the time limit of the task. Only TCP can clear up this state.
 LATE = "late"
 #: Reasons why a host answers but lets no user in: it refuses the login; its key is unknown here;
 #: its SSH port is closed; its SSH server accepts the connection and does nothing more; it accepts

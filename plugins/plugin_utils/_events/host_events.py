@@ -15,7 +15,7 @@ from .observations import Answered, Connected, Lost, View
 
 #: A host that was lost this number of times within flap_seconds is flapping.
 FLAPS = 3
-#: The evacuation itself asks witnesses, waits and proves; an event is no proof.
+#: The evacuation itself asks witnesses, waits and proves; an event is not a proof.
 LEFT_TO_EVACUATE = frozenset({"no_witness"})
 
 SILENT, ALONE, BACK, FLAPPING, FLEET = (

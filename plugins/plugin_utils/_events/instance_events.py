@@ -66,7 +66,7 @@ class InstanceEvents:
 
     def forget(self, host: str) -> None:
         """Forget the domains of a host: it is silent, and the domains that it has after its return
-        are no change.
+        are not a change.
         """
         for uuid in list(self._states.pop(host, ())):
             self._left(uuid, host)

@@ -233,7 +233,7 @@ class Watch:
                 # The message of libvirt says more than the words about a host that answers.
                 shown = _answered(host, answer)
                 if host in self._connections.strangers:
-                    # The answer of another machine is no information about the host.
+                    # The answer of another machine says nothing about the host.
                     shown = shown._replace(means=host_answer.UNCLEAR, words=words)
                 self._put(shown)
                 await asyncio.sleep(pause)

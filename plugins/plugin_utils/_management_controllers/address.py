@@ -38,7 +38,7 @@ def parse(text: str, default_port: int, scheme: str | None) -> Address:
     :raises DroverError: it is not a valid address.
     """
     if "@" in text:
-        # It may contain a password, so it is not shown.
+        # The text may contain a password, so it is not shown.
         raise DroverError(
             f"drover_power_address has an @. A user and a password have variables of their own. {_FORMS}"
         )

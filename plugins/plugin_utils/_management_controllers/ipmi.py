@@ -140,8 +140,8 @@ class Ipmi:
         except socket.gaierror:
             raise Refused("its name is not known here: correct drover_power_address") from None
         except Exception as problem:
-            # It may be starting again, or all its sessions may be in use. A wrong password many
-            # times locks the user.
+            # The controller may be starting again, or all its sessions may be in use. Many logins
+            # with a wrong password lock the user.
             self._logins += 1
             kind = Unreached if self._logins < _LOGINS else Refused
             raise kind(

@@ -467,9 +467,11 @@ def _to_end(
     from_status: str | None = None,
     to_status: str | None = None,
 ) -> Row | None:
-    """Return a migration to end, with its instance locked; None if it has ended already.
+    """Lock the instance of a migration before its end, and return the migration; None if it has
+    ended already.
 
     :param from_status: its status before this end; by default each status of an open migration.
+    :param to_status: its status after this end, if ``from_status`` is given.
     :raises DroverError: there is no proof; or its status is another one.
     """
     certainty.require(proof)

@@ -8,7 +8,7 @@ has the allocations at the destination. If both ends use one sharing provider, s
 disks that both see, the instance keeps its allocations there and none are doubled. Its allocations
 before and after the move are in the details of the migration then, as for a resize. An evacuation
 keeps the allocations at both ends under the uuid of the instance. If the instance moves on before
-the dead host is back, the allocations at the dead host stay: they are no part of the size of the
+the dead host is back, the allocations at the dead host stay: they are not part of the size of the
 instance, and no other move frees them.
 
 The NUMA cells of an instance are stored by node, so it has the cells of both ends under its own
@@ -122,7 +122,7 @@ def swap(
         details["old"].update({name: getattr(instance, name) for name in names})
         details["new"].update({"flavor": target["flavor"], **resource_classes.to_sizes(resources)})
         if target.get("sizes"):
-            # Pinned vCPUs are no VCPU.
+            # Pinned vCPUs do not count as VCPU.
             details["new"]["vcpus"] = target["sizes"]["new"]["vcpus"]
         details.update(
             {name: target[name] for name in ("running", "sizes", "given") if name in target}

@@ -63,7 +63,7 @@ def refuse(
     """
     others = [row for row in open_moves if row.instance_uuid != move["uuid"]]
     if len(others) < len(open_moves):
-        # It is open already, so that nothing new begins.
+        # The move is open already, so nothing new begins.
         return
     counted = [row for row in others if row.type != EVACUATION and row.uuid not in given_up]
     of_source = [row for row in counted if row.source == move["from_host"]]

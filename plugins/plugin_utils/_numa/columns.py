@@ -134,7 +134,7 @@ class CellTable:
     ) -> BoolArray:
         """Return [hosts, cells]: True if a guest cell by itself fits a host cell.
 
-        :param emulator: the number of host CPUs for the emulator beside it.
+        :param emulator: the number of further host CPUs, for the emulator.
         :param with_limits: False for a host that is forced: its allocation ratios do not count.
         """
         suitable: BoolArray = columns.exists & self._fits_memory(columns, cell, topology)

@@ -15,7 +15,8 @@ from .device_requests import LEGACY, REQUIRED, SOCKET, PciRequest
 class DeviceColumns:
     """Counts of free devices: [hosts, kinds of pools, columns of cells + 2].
 
-    The last two columns are devices of no known cell, and of a number that is no cell of the host.
+    The last two columns are devices whose cell is not known, and devices of a cell that the host
+    does not have.
 
     :param hosts: the devices of each host.
     :param cell_ids: [hosts, columns], -1 without a cell.

@@ -41,7 +41,7 @@ class DeviceSpec:
             if tags.get(key) is not None:
                 tags[key] = truth(f"{self._where}: {key}", tags[key], "PciConfigInvalidSpec")
         self._remote_managed = tags.get("remote_managed") == "true"
-        # These two are for Placement, and do not describe the abilities of a device.
+        # resource_class and traits are for Placement, and no abilities of a device.
         self.tags = {
             key: value for key, value in tags.items() if key not in ("resource_class", "traits")
         }

@@ -47,7 +47,7 @@ _UNSUPPORTED = (
 
 
 class Specs:
-    """The extra specs of a flavor beside the properties of an image, by the common part of the name
+    """The extra specs of a flavor and the properties of an image, by the common part of the name
     after ``hw:`` or ``hw_``.
     """
 

@@ -161,7 +161,9 @@ def _choose(
     nodes: claim_nodes.Nodes,
     found: Mapping[str, Row],
 ) -> dict[str, Place]:
-    """Find and write the room of new instances: {uuid: place}."""
+    """Choose a place with room for each new instance, write its allocations, and return {uuid:
+    place}.
+    """
     if not selections:
         return {}
     requested = [(each, _places(nodes, [each, *each.get("alternates", [])])) for each in selections]
@@ -481,7 +483,7 @@ def _instance(
     node = claim_nodes.matching(nodes, selection["host"], selection.get("node"))
     sizes = resource_classes.to_sizes(selection["resources"])
     if selection.get("host_request"):
-        # Pinned vCPUs are no VCPU.
+        # Pinned vCPUs do not count as VCPU.
         sizes["vcpus"] = (
             HostRequest.from_data(selection["host_request"], f"Instance {selection['name']}").vcpus
             or sizes["vcpus"]
@@ -541,7 +543,7 @@ def _answer(selection: ClaimRequest, node: Row | None) -> Claim:
     if node is None:
         return answer
     arch = (node.cpu_info or {}).get("arch")
-    # With hardware support if the host has it, else emulated.
+    # The guest has hardware support if the host has it, or else it is emulated.
     kinds = {
         kind for guest_arch, kind, dummy in node.supported_instances or [] if guest_arch == arch
     }

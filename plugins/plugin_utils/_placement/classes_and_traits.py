@@ -112,7 +112,7 @@ def assume(connection: Connection, kind: Kind, names: Iterable[Any], where: str)
     created them in the run itself.
 
     :param connection: the connection of a transaction that is rolled back.
-    :param names: a name that is no custom name is left to check_known().
+    :param names: a name that is not a custom name is left to check_known().
     :returns: a warning for each.
     """
     wanted = {each for each in names if isinstance(each, str) and is_custom(each)}

@@ -14,7 +14,7 @@ from .._store.database.sql import Connection, sa
 from .._store.instances import orders
 from .._store.schema import tables
 
-#: The keys of a definition, beside its server group, that decide where its instance may be.
+#: The keys of a definition, besides its server group, that decide where its instance may be.
 COMPARED = (
     "vcpus",
     "memory_mb",

@@ -64,7 +64,7 @@ def add_like(connection: Connection, like: str, names: Sequence[str], now: float
 
 def _add_node(connection: Connection, node: Row, values: Mapping[str, Any]) -> None:
     uuid = bulk.new_uuid()
-    # It has no uri: no guest can be there yet.
+    # The copy has no uri, because no guest can be there yet.
     node_id = _insert(
         connection,
         tables.compute_nodes,

@@ -25,7 +25,7 @@ from .._store.providers import pool_names
 from .._store.schema import tables
 from . import allocations
 
-#: Nova's limits that are no resource class.
+#: Nova's limits that are not resource classes.
 INSTANCES, CORES, RAM = "instances", "cores", "ram"
 NOVA = (INSTANCES, CORES, RAM)
 #: The resource classes that each of Nova's limits counts.
@@ -35,7 +35,7 @@ _CLASSES = {CORES: ("VCPU", "PCPU"), RAM: ("MEMORY_MB",)}
 class Use(NamedTuple):
     """The use of a project: instances, and amounts by resource class.
 
-    resizing: the part that resizes hold beside the size that counts for the instance.
+    resizing: the part that resizes hold in addition to the size that counts for the instance.
     """
 
     instances: int
@@ -71,8 +71,8 @@ def refuse(
 
     :param wanted: the amounts that the transaction has claimed in addition, by project: amounts by
         resource class, and ``instances``.
-    :param beside: the old amounts of a resize that this transaction opens; it holds them beside the
-        new ones.
+    :param beside: the old amounts of a resize that this transaction opens; it holds them in
+        addition to the new ones.
     :raises DroverError: a limit is reached, with the figures.
     """
     limits = quotas.read(connection, wanted, locked=True) if wanted else {}
@@ -179,8 +179,8 @@ def read(connection: Connection, projects: Collection[str] | None = None) -> dic
 def _count_moves(
     connection: Connection, found: Mapping[str, Use], mine: sa.ColumnElement[bool]
 ) -> None:
-    """Add the amounts that resizes hold beside the instances, and subtract the amounts that
-    evacuated hosts still hold under them.
+    """Add the amounts that resizes hold in addition to the instances, and subtract the amounts that
+    evacuated hosts still hold under the instances.
     """
     migrations, instances = tables.migrations, tables.instances
     query = (

@@ -20,8 +20,8 @@ _LONGEST = 255
 def check(selections: list[Any]) -> list[ClaimRequest]:
     """Refuse selections that cannot be claimed, and return the selections.
 
-    :raises DroverError: a key is missing, a uuid is none or stands twice, an amount is no whole number
-        from 0 to 2147483647, a text is none or too long, a server group has no policy.
+    :raises DroverError: a key is missing, a uuid is not valid or not unique, an amount is not a
+        whole number from 0 to 2147483647, a text is none or too long, a server group has no policy.
     """
     seen: set[str] = set()
     for number, selection in enumerate(selections, start=1):
@@ -160,7 +160,7 @@ def _check_group(where: str, group: Any) -> None:
 
 
 def check_resources(where: str, resources: Any) -> None:
-    """Refuse amounts that are no mapping of classes to whole numbers.
+    """Refuse amounts that are not a mapping of classes to whole numbers.
 
     :param where: the beginning of the error.
     """

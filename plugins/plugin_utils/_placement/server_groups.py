@@ -27,7 +27,8 @@ def ensure(
 ) -> tuple[Row, bool]:
     """Make a server group, or find it with this policy.
 
-    :param max_moving: the most members that move at the same time, which may change; None leaves it as it is, 0 is no limit.
+    :param max_moving: the most members that move at the same time, which may change; None leaves it
+        as it is, 0 means no limit.
     :returns: its row, and whether it was made or changed.
     :raises DroverError: it exists with another policy, or the limit belongs to another policy.
     """

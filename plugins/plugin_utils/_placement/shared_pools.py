@@ -44,7 +44,7 @@ class SharedPools(NamedTuple):
     - places: {uuid of a node: the pools that it sees now}.
     - leaving: {uuid of a node: the pools that it no longer sees}.
     - instances: the pools with the storage of instances.
-    - further: the storage pools beside it.
+    - further: the other storage pools.
     - addresses: the pools of addresses.
     - disks: {uuid of a node: the pool with its storage of instances}.
     - origins: the texts that the uuids of storage pools are made of.

@@ -167,7 +167,7 @@ def unbearable_losses(
 EXAMINED = 16
 #: The number of orders of the instances of a lost host that are tried, with each fit.
 ORDERS = 3
-#: The keys of an instance that decide about its destinations, beside its node.
+#: The keys of an instance that decide about its destinations, besides its node.
 _COMPARED = ("vcpus", "memory_mb", "disk_gb", "availability_zone", "flavor", "project", "user")
 #: More such keys. Few instances have them, and their values are not simple.
 _RARE = (

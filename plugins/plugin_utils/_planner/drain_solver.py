@@ -49,7 +49,7 @@ class Solution:
         return sum(len(unit.candidates) for unit in self.stuck)
 
     def carry_out(self, states: HostStates) -> list[Undo]:
-        """Carry it out in memory; return the calls that undo it."""
+        """Apply the solution to the host states; return the calls that undo it."""
         done: list[Undo] = []
         for candidate, row in self.steps:
             states.consume(row, candidate.spec)

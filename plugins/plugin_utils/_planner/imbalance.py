@@ -66,7 +66,8 @@ class Score(NamedTuple):
 class _Sources(NamedTuple):
     """Moves by their sources: one move for all items of one kind and of equal groups on a node.
 
-    item: a number that tells them apart and sorts them; kind: position in _Kinds; at: position in the rows of the score.
+    item: a number that is different for each item, and sorts the items; kind: position in _Kinds;
+    at: position in the rows of the score.
     """
 
     item: IntArray
@@ -256,7 +257,7 @@ class _Comparison:
             fits = self.packing_state.fits(item)[self.moves.rows]
             if fits[targets[number, place]]:
                 return item, int(self.moves.rows[targets[number, place]])
-            # Its server group or its providers allow it other destinations than its kind.
+            # The server group or the providers of the item allow other destinations than its kind.
             own = self._most_promising(
                 np.where(fits, self.arriving[self.moves._need_of[sources.kind[number]]], np.inf)
             )[:width]

@@ -17,17 +17,18 @@ from .._records.plans import LocalDisks, PlannedMove
 ASSUMED_MIB = 110.0
 #: Default of the memory that a guest dirties, MiB per second.
 DIRTY_MIB = 10.0
-#: Seconds of a move beside the copying: checks, definition, claim, and the check if the guest runs.
+#: Seconds of a move besides the copying: checks, definition, claim, and the look if the guest
+#: runs.
 SETUP_SECONDS = 2.0
 #: Seconds that a guest may be paused at the end (libvirt's default).
 DOWNTIME_SECONDS = 0.3
 #: Rounds of copying after which QEMU gains nothing more.
 ROUNDS = 30
 
-#: Moves with less time or a smaller copy are no measurement: most of their time is not copying.
+#: Moves with less time or a smaller copy are not measured: most of their time is not copying.
 LEAST_SECONDS = 5 * SETUP_SECONDS
 LEAST_MIB = 256
-#: A smaller share of disks, such as a file of UEFI's variables, does not count beside memory.
+#: A smaller share of disks, such as a file of UEFI's variables, does not count: the memory decides.
 DISK_SHARE = 1 / 16
 #: The number of measured moves between two hosts that is enough: then moves of other hosts do not
 #: count for these two.
@@ -49,7 +50,7 @@ class Rates:
     """
 
     def __init__(self, measured: Iterable[MeasuredMove] = ()) -> None:
-        # By kind, and by the two hosts, or None for the fleet: MiB, seconds, moves.
+        # {(kind, the two hosts or None for the fleet): (MiB, seconds, moves)}.
         self._sums: dict[tuple[Kind, frozenset[str] | None], tuple[int, float, int]] = {}
         for move in measured:
             kind = _kind(move)
@@ -93,7 +94,7 @@ def expect(moves: Sequence[PlannedMove], rates: Rates, disks: Mapping[str, Local
         disks.
     :returns: seconds of all waves. Each wave takes as long as its longest move, and no less than
         the time in which one link of each host copies everything at an assumed rate. Measured moves
-        already ran beside other moves.
+        already ran at the same time as other moves.
     """
     longest: dict[int, float] = {}
     links: dict[tuple[int, str, str], float] = {}

@@ -330,8 +330,11 @@ class Search:
         return rows
 
     def _choice(self, there: Sequence[int], short: IntArray, taste: int) -> int | None:
-        """Choose the item that leaves next: with taste 0 the smallest that frees enough, otherwise
-        the one that frees most.
+        """Choose the item that leaves next; None if none helps.
+
+        With taste 0 it is the smallest item that frees enough, or else the item that frees most.
+        With another taste, an item of the plan itself comes first, the one that
+        frees most for its size.
         """
         if not there:
             return None

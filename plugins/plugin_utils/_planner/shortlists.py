@@ -73,7 +73,7 @@ class Shortlists:
             first = np.argpartition(values, LENGTH)[:LENGTH]
             rows, last = np.sort(rows[first]), float(values[first].max())
         self._lists[kind, worst] = rows, last
-        # Its host, its server group or its providers allow it other nodes than its kind.
+        # The host, the server group or the providers of the item allow other nodes than its kind.
         best = self._best(item, rows, worst) or self._best(
             item, np.flatnonzero(self._packing_state.fits(item)), worst
         )

@@ -149,8 +149,8 @@ class Explainer:
         reasons = (
             given if isinstance(given, Mapping) else dict.fromkeys(given, "a move there failed")
         )
-        # By the reason without the name of its host: the reason of the first node, the nodes with
-        # exactly that reason, and the others.
+        # The keys are reasons without the name of the host. The values: the reason of the first
+        # node, the nodes with exactly that reason, and the others.
         refused: dict[str, tuple[str, list[str], list[str]]] = {}
         labels = {
             provider: next(

@@ -96,7 +96,7 @@ class Destination(TypedDict):
 
 
 class Recorded(TypedDict):
-    """The parameters of an instance's request, beside its resources.
+    """The parameters of an instance's request, without its resources.
 
     flavor: its name; extra_specs: the extra specs of the instance itself; image: its properties;
     image_format: its disk format.
@@ -190,6 +190,8 @@ class HardwareClaim(TypedDict, total=False):
 
     #: The fact ``numa`` of its domain, as hypervisor_info returns it.
     numa: NumaBinding
+    #: The PCI devices of the instance: address, request (the number of the request that the device
+    #: meets), managed, dev_type, interface (on the host, or None).
     pci_devices: list[ClaimedDevice]
     mdevs: list[ClaimedMdev]
 

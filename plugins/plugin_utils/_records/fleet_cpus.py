@@ -47,7 +47,10 @@ class FleetCpu(TypedDict):
 
 
 class HostModel(TypedDict):
-    """The CPU that a compute node can give its guests. group is None if libvirt reports none."""
+    """The CPU that a compute node can give its guests.
+
+    group: None if libvirt reports no CPU model.
+    """
 
     host: str
     node: str

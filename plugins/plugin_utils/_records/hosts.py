@@ -180,10 +180,10 @@ class ReportedPciDevice(TypedDict):
     dev_type: str
     parent_addr: str | None
     iommu_group: int | None
-    #: Its network interface on the host.
+    #: The network interface of the device on the host.
     interface: str | None
     tags: dict[str, str]
-    #: For Placement; None and empty if the device spec has none.
+    #: The class and the traits for Placement; None and empty if the device spec has none.
     resource_class: str | None
     traits: list[str]
 

@@ -31,7 +31,7 @@ class DiskLayer(TypedDict):
     """An image behind a disk."""
 
     path: str
-    #: Without links; None if it is not known.
+    #: The path without symbolic links; None if it is not known.
     real_path: str | None
     #: The identity of the file on shared storage; None for a file of the host alone.
     shared_id: str | None
@@ -129,7 +129,7 @@ class ListedInstance(Instance):
     #: PROJECT/NAME of its definition.
     definition: str | None
     autostart: bool
-    #: For the inventory: the addresses of the first interface are first.
+    #: The addresses for the inventory, in the order of the interfaces.
     addresses: NotRequired[list[str]]
 
 
@@ -171,7 +171,7 @@ class NamedInstance(Instance):
     image: dict[str, Any] | None
     image_name: str | None
     image_id: str | None
-    #: Its disk format.
+    #: The disk format of the image.
     image_format: str | None
     policy: MovePolicy | None
     #: The fields of its open order.
@@ -201,14 +201,14 @@ class InstanceAmounts(PlacedInstance):
     #: {provider uuid: {resource class: amount}} of all classes. Missing if it has VCPU, MEMORY_MB
     #: and DISK_GB only; empty while a resize or an evacuation holds two places.
     allocations: NotRequired[Allocations]
-    #: Their sums, {resource class: amount}.
+    #: The sums of the allocations, {resource class: amount}.
     resources: NotRequired[dict[str, int]]
     #: Traits that the extra specs of its flavor require. Missing if the flavors were not read.
     required_traits: NotRequired[list[str]]
     #: CLASS:TRAIT for each trait that its claim requires of a storage pool of its disks.
     required_pool_traits: NotRequired[list[str]]
-    #: Its NUMA cells on its node, see records.hosts.NumaAllocation; missing if the instance is
-    #: bound to no cells, empty if it is bound but its cells are unknown.
+    #: The NUMA cells of the instance on its node, see records.hosts.NumaAllocation; missing if the
+    #: instance is bound to no cells, empty if it is bound but its cells are unknown.
     cells: NotRequired[list[PlacedCell]]
 
 
@@ -224,7 +224,7 @@ class PlannedInstance(InstanceAmounts):
     image: dict[str, Any] | None
     image_name: str | None
     image_id: str | None
-    #: Its disk format.
+    #: The disk format of the image.
     image_format: str | None
     #: never, cold, live, shutdown or None.
     move_policy: str | None
@@ -232,7 +232,7 @@ class PlannedInstance(InstanceAmounts):
     move_policy_error: str | None
     #: Instances with a higher one move and start first.
     priority: int
-    #: Its own options of migration.
+    #: The migration options of the instance itself.
     migration: Options
     #: The fields of its open order.
     task_state: str | None

@@ -27,7 +27,7 @@ class NodeField(NamedTuple):
     name: str
     #: NUMBER, TEXT, or the types of a structure, which the store has as JSON.
     types: tuple[type, ...]
-    #: Its path in the facts of the module hypervisor_info; empty if libvirt does not report it.
+    #: The path of the property in the facts of hypervisor_info; empty if libvirt has no such fact.
     fact: tuple[str, ...] = ()
     #: True if a node in given data may have the property under this name; the given value overrides
     #: the fact.

@@ -59,12 +59,13 @@ class Move(TypedDict):
     seconds: NotRequired[float]
     #: Moves of one wave run together; waves follow each other. From 1.
     wave: NotRequired[int]
-    #: The place in the order of the starts. From 1.
+    #: The place in the order of the starts, from 1 on.
     order: NotRequired[int]
     #: Uuids of instances with moves, earlier in the plan, that leave the destination and must end
     #: first.
     after: NotRequired[list[str]]
-    #: From 1; the stage of each move is later than the stages of the moves in its ``after``.
+    #: The number of the stage, from 1 on. The stage of each move is later than the stages of the
+    #: moves in its ``after``.
     stage: NotRequired[int]
     #: The hosts that need the room that this move of another host's instance frees; none for an
     #: instance of a drained host itself.
@@ -128,8 +129,8 @@ class PlannedMove(Move):
     bandwidth_mib: float | None
     #: MiB of memory that the guest changes per second; None if it is not known.
     dirty_mib: float | None
-    #: From here on of move_times.expect(). The copied amounts: the memory of a live move, and
-    #: disks.
+    #: This key and all further ones come from move_times.expect(). The copied amounts: the memory
+    #: of a live move, and disks.
     copies_mib: NotRequired[int]
     copies_disk_mib: NotRequired[int]
     copying: NotRequired[list[Copying]]

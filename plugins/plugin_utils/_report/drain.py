@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The sentences at the end of a drain: hosts that are empty, hosts that are not, and instances that cannot move."""
+"""The sentences at the end of a drain: hosts that are empty, hosts that are not, and instances that
+cannot move. plans.py has the plan before the drain.
+"""
 
 from __future__ import annotations
 

@@ -468,7 +468,7 @@ def _migration_addresses(hosts: Hosts, answers: Hosts) -> Iterable[Finding]:
         address = declared or host.get("hostname")
         if not isinstance(address, str) or not isinstance(host.get("addresses"), list):
             continue
-        # Without the variable, migration_host in libvirt's qemu.conf may name another one.
+        # Without the variable, migration_host in libvirt's qemu.conf may name another address.
         severity = ERROR if declared else WARNING
         what = (
             f"its drover_migration_address {address}"

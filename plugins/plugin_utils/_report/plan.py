@@ -1,7 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A plan as before, moves, after. Data in, data out."""
+"""A plan on the page: the hosts before, the moves, the hosts after. Data in, data out.
+
+plans.py has plans for the terminal.
+"""
 
 from __future__ import annotations
 

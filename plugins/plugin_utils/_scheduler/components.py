@@ -123,7 +123,7 @@ class Weigher(Component):
     least_multiplier: float | None = None
     minval: float | None = None
     maxval: float | None = None
-    #: For explanations: the measured thing of the raw value, the names of its highest and lowest
+    #: In explanations: the measured thing of the raw value, the names of its highest and lowest
     #: value, and its unit (``MiB``, or an empty text for a count); None if the value means nothing
     #: to people.
     measures = ""

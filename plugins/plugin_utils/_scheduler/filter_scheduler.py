@@ -77,8 +77,8 @@ class Ranking:
         position = self._first(spec, policy)
         if self._filtering.has_capacity_left(int(self.passed[position])):
             return position
-        # This is rare: a host that an equivalent instance of this batch has filled is still
-        # weighed.
+        # Rarely the loop is needed: a host that an equivalent instance of this batch has filled is
+        # still weighed.
         for each in np.argsort(-self.weights, kind="stable"):
             if self._filtering.has_capacity_left(int(self.passed[each])):
                 return int(each)

@@ -99,7 +99,7 @@ class HostStates(NodeColumns):
         self._numa: NumaHosts | None = None
         self._placed: dict[tuple[str, int], Placed] = {}
         self._mappings: dict[tuple[str, int], Mappings] = {}
-        #: By row: True if a request for PCI devices in Placement has a candidate there.
+        #: {row: True if a request for PCI devices in Placement has a candidate there}.
         self._has_candidate: dict[int, dict[Any, bool]] = {}
 
     @property

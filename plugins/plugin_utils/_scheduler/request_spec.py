@@ -92,7 +92,7 @@ class RequestSpec:
     ``scheduler``: policy keys for this request alone (Policy.of); None without any.
     ``preferred_cell``, ``cross_cell``: the preferred cell of a move, and True if it may leave this
     cell.
-    ``own_specs``: extra specs of the request beside its flavor; they override the flavor's.
+    ``own_specs``: extra specs of the request in addition to its flavor; they override the flavor's.
     ``ignore_nodes`` (compute node names or provider uuids) is for planners; requests cannot set it.
     ``host_request``: cells, pinned CPUs, pages and PCI devices (N11.1, N12.2).
     ``required_traits``, ``forbidden_traits``: traits of the node that follow from the host_request;
@@ -157,7 +157,7 @@ class RequestSpec:
         return self.image.properties if self.image is not None else {}
 
     def recorded(self) -> Recorded:
-        """Return the data of a selection beside the resources, for the record of the instance."""
+        """Return the data of a selection without the resources, for the record of the instance."""
         recorded: Recorded = {
             "flavor": self.flavor.name if self.flavor is not None else None,
             "extra_specs": dict(self.kept_specs) or None,

@@ -16,7 +16,7 @@ from .request_spec import RequestSpec
 
 #: A weigher's part in the weights: its name, multiplier, raw and normalised values, each of them a float or one for each host.
 Part = tuple[str, Any, Any, Any]
-#: Its share of the weights (None for nothing), raw and normalised values.
+#: The share of a weigher in the weights (None for nothing), raw and normalised values.
 Share = tuple[Any, Any, Any]
 
 

@@ -39,7 +39,7 @@ from .facts import CheckedDomain, CheckedReport, CpuFacts, HostFacts, KvmFacts, 
 LARGEST = 2**63 - 1
 LONGEST_NAME, LONGEST_TEXT, LONGEST_XML = 255, 4096, 2**22
 DEEPEST = 8
-# The most files of one domain beside its disks; a domain with many snapshots has some hundred.
+# The most files of one domain, without its disks; a domain with many snapshots has some hundred.
 MOST_FILES = 10_000
 #: The words of bindings of a guest to its host.
 BINDING_WORDS = {

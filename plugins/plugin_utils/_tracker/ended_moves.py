@@ -32,7 +32,8 @@ def clear(
     stale_pairs: set[tuple[str, int]] = set()
     cleared = []
     for instance in evacuated:
-        # Its new host may be in this discovery too, or it may have moved back.
+        # The new host of the instance may be in this discovery too, or the instance may have
+        # moved back.
         nodes = [
             node
             for node, domains in reported.items()

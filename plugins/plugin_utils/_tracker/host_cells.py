@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The NUMA cells of a hypervisor for the fit, and the amounts that domains take of them.
+"""The NUMA cells of a hypervisor, as the check of the fit reads them, and the amounts that domains
+take of them.
 
 Data in, data out. A cell of a host is a mapping: ``id``; ``cpus`` and ``pcpus``, the CPUs of shared
 and of pinned vCPUs; ``siblings``, a list of CPUs for each core; ``memory_mb``; ``pages``, with
@@ -40,9 +41,10 @@ def host_cells(
     pinned: Iterable[int],
     reserved: Pages,
 ) -> list[HostCell]:
-    """Return the cells of a host. The sets of CPUs belong to the whole host.
+    """Return the cells of a host.
 
     :param facts: numa_cells of hypervisor_info.
+    :param online, shared, pinned: sets of CPUs of the whole host, not of one cell.
     :param reserved: pages that instances do not get.
     """
     shared, pinned = set(shared), set(pinned)

@@ -97,7 +97,7 @@ class NodeReport(TypedDict):
     mdevs: list[ReportedMdev]
     #: The providers below the provider of the node.
     nested: list[nested_providers.NestedProvider]
-    #: The pools beside the storage of the instances.
+    #: The pools that are not the storage of the instances.
     storage_pools: list[storage_pools.StoragePool]
     availability_zone: str | None
     #: The labels of its host.
@@ -262,7 +262,9 @@ def _devices(facts: HostFacts, cells: Sequence[HostCell], options: Options, wher
 
 
 class _Pools(NamedTuple):
-    """The storage of a node: the facts that it shares, and the pools beside the instances' storage."""
+    """The storage of a node: the facts that it shares, and the pools that are not the storage of
+    its instances.
+    """
 
     facts: dict[str, object]
     further: list[storage_pools.StoragePool]
@@ -343,7 +345,7 @@ def _fields(reported: Mapping[str, object], options: Options) -> dict[str, objec
 def _patterns(value: Any, where: str) -> list[str]:
     """Return the paths of devices that the operator declares as shared.
 
-    :raises DroverError: one of them is no path of a device.
+    :raises DroverError: one of them is not a path of a device.
     """
     for pattern in value or []:
         if (

@@ -5,7 +5,7 @@
 
 Data in, data out. The rules, in their order, for each reported domain:
 
-- A domain that was evacuated from this host is stale here. It is no sighting while it is off, and
+- A domain that was evacuated from this host is stale here. It is not a sighting while off, and
   doubled when it runs.
 - An instance with an open migration is left to that migration.
 - An unknown uuid is adopted.
@@ -59,7 +59,7 @@ def reconcile(
     :param sightings: dict uuid -> set of ids of nodes that showed it, also of nodes without a
         report now.
     :param old: ids of nodes with a last report from another look. An instance that they showed then
-        and others show now is no double, because it may have moved.
+        and others show now is not a double, because it may have moved.
     """
     result: Findings = {
         "here": {},

@@ -56,7 +56,7 @@ def claim(
     }
     holdings = allocations.Holdings(connection, {}, now, drop=[uuid])
     if uuid not in holdings.held:
-        # It holds nothing, so nothing of it is counted; a discovery claims no room either.
+        # The instance holds nothing, so nothing is counted; a discovery claims no room either.
         return
     mine, limited = dict(holdings.held[uuid]), True
     classes = bulk.ids_by(connection, tables.resource_classes.c.name, more)

@@ -22,7 +22,7 @@ class SharedParts:
     """The shared pools of nodes, collected node after node in the order of their names."""
 
     def __init__(self) -> None:
-        # By the uuid of an aggregate: the pools, their origins, and their traits now and before.
+        # The keys are uuids of aggregates: pools, their origins, their traits now and before.
         self._instances: dict[str, Pool] = {}
         self._further: dict[str, Pool] = {}
         self._origins: dict[str, str] = {}

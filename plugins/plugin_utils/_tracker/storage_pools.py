@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The further storage pools of a host, beside its instances' storage: their facts and their disks.
+"""The storage pools of a host without the storage of its instances: their facts and their disks.
 
 Data in, data out. See docs/pools.md.
 """
@@ -252,7 +252,7 @@ def divide(
             continue
         name, size = counted_as(disk, node), disk.get("capacity_bytes")
         if name is None and not kinds.of_disk(disk).takes_space:
-            # It takes no space of the host, nor of a counted pool.
+            # The disk takes no space of the host, nor of a counted pool.
             continue
         before = sizes.get(name, 0)
         sizes[name] = None if before is None or size is None else before + size

@@ -145,7 +145,7 @@ def request(spec, aliases=None):
     if flavor is not None:
         extra = dict(field(flavor, "extra_specs") or {})
         if os.environ.get("ADAPTER_IGNORE_MALFORMED"):
-            # Nova ignores amounts that are no numbers, and we refuse them: they are left out to
+            # Nova ignores amounts that are not numbers, and we refuse them: they are left out to
             # test the rest of the request.
             extra = {
                 key: value

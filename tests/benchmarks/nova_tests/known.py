@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-#: Modules with tests, beside the modules of host filters and weighers, which are found.
+#: Modules with tests, besides the modules of host filters and weighers, which are found.
 MODULES = (
     "test_weights",
     "scheduler.test_host_filters",

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An error is no empty list (F20): if a daemon answers with an error for a moment, the host has not
+"""An error is not an empty list (F20): if a daemon answers with an error for a moment, no host has
 lost anything."""
 
 from __future__ import annotations

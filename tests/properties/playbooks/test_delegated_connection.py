@@ -84,7 +84,7 @@ class Sent:
     ):
         """Send one task; return (exit code, the results of the hosts, the whole output).
 
-        :param variables: {host: its variables in the inventory}, beside the variables of all hosts.
+        :param variables: {host: its variables in the inventory}, without variables of all hosts.
         :param play: more keywords of the play; block: of the block around the task; keywords: of
             the task.
         """

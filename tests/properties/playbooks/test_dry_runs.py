@@ -39,7 +39,7 @@ def reason(url, host):
 def test_walk_f14_a_dry_run_of_a_drain_predicts_changed(act):
     """The old message was that nothing would change."""
     assert act("drain", True, host="kvm2")["changed"] is True
-    # A plan is no dry run: it changes nothing, and says so.
+    # A plan is not a dry run: it changes nothing, and says so.
     assert act("drain", host="kvm2", plan_only=True)["changed"] is False
     assert act("drain", host="kvm2")["changed"] is True
     assert act("drain", True, host="kvm2")["changed"] is False

@@ -282,7 +282,7 @@ def test_a_saved_plan_is_compared(url, tmp_path):
     path = tmp_path / "plan.json"
     path.write_text(json.dumps(plan))
     assert run("plan_rebalance_info", store_url=url, plan_file=str(path))["same"] is True
-    # A new duration of a move is no difference.
+    # A new duration of a move is not a difference.
     plan["moves"][0]["seconds"] += 1
     path.write_text(json.dumps(plan))
     assert run("plan_rebalance_info", store_url=url, plan_file=str(path))["same"] is True

@@ -28,7 +28,7 @@ from ansible_collections.drover.compute.tests.unit.store.fleets import domain, h
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 HOSTS = [f"kvm{number}" for number in range(1, 13)]
-#: A longer text is no sentence.
+#: A longer text is not a sentence.
 LONGEST = 1300
 
 DEFINITIONS = {

@@ -98,12 +98,12 @@ def test_a_pinned_instance_gets_cpus_and_its_domain_says_them(prepared_url):
     ] == [([0, 1], 64, [0])]
     (other,) = place(prepared_url, "b", extra_specs=PINNED)
     assert {cpu for cpus in other["numa"]["vcpu_pins"].values() for cpu in cpus}.isdisjoint({1, 9})
-    # A repeated run gets the same.
     with Store.open(prepared_url).read() as connection:
         again = connection.execute(
             sa.select(tables.instances).where(tables.instances.c.uuid == uuid_of("a"))
         ).one()
     assert again.vcpus == 2
+    # A repeated claim gets the same cells.
     (repeated,) = fleets.claim(
         prepared_url, {key: claimed[key] for key in ("uuid", "name", "host", "resources")}
     )

@@ -25,7 +25,7 @@ from ansible_collections.drover.compute.tests.unit.tracker import machines
 
 POLICY = {"pci_alias": [{"name": "gpu", "vendor_id": "10de", "product_id": "2204"}]}
 
-#: The keys beside name and memory_mb, in the form of YAML.
+#: The keys besides name and memory_mb, in the form of YAML.
 KEYS = [
     *(
         f"vcpus: {value}"

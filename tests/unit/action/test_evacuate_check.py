@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The dry run of an evacuation ends as the real run would, and gives the reason; a closed SSH port
-is no refused login."""
+is not a refused login."""
 
 from __future__ import annotations
 

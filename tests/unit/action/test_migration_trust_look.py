@@ -62,7 +62,7 @@ def asked(tmp_path):
 
 
 def test_the_peers_are_those_that_the_store_has(asked):
-    # The libvirt of this host is no QEMU: hosts without a URI in the store are not examined.
+    # The libvirt of this host is not QEMU: hosts without a URI in the store are not examined.
     assert asked("kvm1", ["kvm1", "kvm2", "kvm3"]) == []
     assert (
         asked(

@@ -19,7 +19,7 @@ from ansible_collections.drover.compute.tests.unit.action.running import failure
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PACKAGE = "ansible_collections.drover.compute.plugins"
-# The match is no part of a path, a URL or a longer word, and no function or beginning of a name.
+# The match is not part of a path, a URL, a longer word or a call, nor the beginning of a name.
 NAME = re.compile(r"(?<![\w./-])drover_[a-z][a-z0-9_]*[a-z0-9](?![\w(])")
 # Groups of a play, roles of a database, a key of a file: no variables.
 OTHERS = {

@@ -489,7 +489,7 @@ class Awx:
             node = due.pop(0)
             ran.append(nodes[node]["identifier"])
             failed = nodes[node]["identifier"] in failing
-            # A failure that a later node handles is no failure of the workflow.
+            # A failure that a later node handles is not a failure of the workflow.
             if failed and not after(node, "failure_nodes", "always_nodes"):
                 status = "failed"
             due += after(node, "failure_nodes" if failed else "success_nodes", "always_nodes")

@@ -445,7 +445,7 @@ def test_wrapper_of_the_project_does_the_same(tmp_path):
 
 
 def test_without_awx_awx_it_says_what_to_install(tmp_path, collections):
-    # The collections that ours depends on, without other content beside the Python packages.
+    # The collections that ours depends on, without other content than the Python packages.
     (tmp_path / "ansible_collections").mkdir()
     (tmp_path / "ansible_collections" / "drover").symlink_to(
         collections / "ansible_collections" / "drover"

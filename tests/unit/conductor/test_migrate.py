@@ -431,7 +431,7 @@ def test_what_neither_end_has_is_found_by_a_discovery(fleet_url):
 
 
 def test_what_was_brought_back_is_not_where_an_old_definition_is(fleet_url):
-    """It is at its source again, by hand; an old definition on a third host is no instance."""
+    """It is at its source again, by hand; an old definition on a third host is not an instance."""
     read_a_minute_ago(fleet_url)
     mover(fleet_url, World({"web1": "lost"})).run(plan("web1"))
     later = time.time() + 60
@@ -448,7 +448,7 @@ def test_what_was_brought_back_is_not_where_an_old_definition_is(fleet_url):
 
 @pytest.mark.parametrize("begun_again", [True, False])
 def test_what_a_third_host_shows_ends_no_move_that_goes_on(fleet_url, begun_again):
-    """A definition that a person left behind is no instance that moved."""
+    """A definition that a person left behind is not an instance that moved."""
     read_a_minute_ago(fleet_url)
     if begun_again:
         mover(fleet_url, World({"web1": "lost"})).run(plan("web1"))

@@ -241,7 +241,7 @@ def test_a_fence_that_is_not_proven_keeps_no_other_one_off(prepared_url):
 
 
 def test_what_one_fence_has_cut_is_no_proof_for_another(prepared_url):
-    """A fence of an earlier run is no proof either."""
+    """A fence of an earlier run is not a proof either."""
     world = Fenced(prepared_url, WEB, DB)
     world.cut(ORIGINS["web"])
     world.leasing().release(["kvm1"])
@@ -395,7 +395,7 @@ def test_a_blocklist_that_was_lifted_since_it_was_verified_is_no_proof(
 
 
 def test_a_blocklist_that_is_lifted_between_two_destinations(prepared_url, monkeypatch):
-    """An answer before the first start is no proof for the second one."""
+    """An answer before the first start is not a proof for the second one."""
     world = Fenced(prepared_url, WEB, DB)
     world.cut()
     questions = asked_of_ceph(monkeypatch, [{"cut": [], "problems": []}, LET_IN])

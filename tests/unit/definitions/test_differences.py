@@ -44,7 +44,7 @@ def resolved(**more):
     return found
 
 
-#: Facts about an instance that the store has beside its list.
+#: Facts about an instance that the store has besides its list.
 KEPT = {
     "policy": None,
     "flavor": None,

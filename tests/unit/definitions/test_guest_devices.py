@@ -109,7 +109,7 @@ def test_the_order_of_interfaces_is_that_of_the_definition():
         "virtio",
         "4",
     )
-    # Devices of aliases are no interfaces.
+    # Devices of aliases are not interfaces.
     assert hostdevs(root) == [("pci", "yes", GPU)]
 
 

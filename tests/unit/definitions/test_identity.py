@@ -82,7 +82,7 @@ instances:
         2,
     )
     assert instances[0]["autostart"] is True
-    # A date is no text in YAML, but cloud-init gets it as it was written.
+    # A date is not a text in YAML, but cloud-init gets it as it was written.
     assert instances[0]["cloud_init"]["user_data"]["users"][0]["expiredate"] == "2032-09-01"
     assert {key: instances[1][key] for key in ("vcpus", "disk_gb", "disks", "networks")} == {
         "vcpus": 1,

@@ -28,7 +28,7 @@ from ansible_collections.drover.compute.tests.pages import definitions, referenc
 TABLES = dict(definitions.walk())
 KEYS = [(path, key) for path, table in TABLES.items() for key in table]
 SCHEMA = json.loads((reference.DOCS / "definitions.schema.json").read_text())
-#: The keys that a table needs beside the tested key.
+#: The keys that a table needs besides the tested key.
 BESIDE = {
     ("instances",): {"memory_mb": 4096},
     ("instances", "networks"): {"bridge": "br0"},

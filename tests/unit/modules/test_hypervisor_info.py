@@ -290,7 +290,7 @@ def test_a_domain_that_vanishes_while_it_is_read_is_left_out(
 
 
 def test_all_files_of_a_domain_are_told(run_module, domain_xml, fake_host, monkeypatch, tmp_path):
-    """The module reports files that are no disks, and files that only the running domain, its
+    """The module reports files that are not disks, and files that only the running domain, its
     snapshots or its saved memory have."""
     base, hot = qemu_img(tmp_path / "base.qcow2"), str(tmp_path / "hot.qcow2")
     qemu_img(hot, backing=base)

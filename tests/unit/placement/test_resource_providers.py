@@ -544,7 +544,7 @@ def test_what_discovery_owns_is_not_changed(prepared_url):
         put(prepared_url, "kvm3", uuid=find(prepared_url, "kvm1")[0]["uuid"])
     with refused(prepared_url, "is that of the compute node kvm1 of host kvm1"):
         remove(prepared_url, "kvm1")
-    # Equal values are no change, and an empty value removes only the operator's own values.
+    # Equal values are not a change, and an empty value removes only the operator's own values.
     (before,) = find(prepared_url, "kvm1")
     inventories = {
         name: {k: v for k, v in each.items() if k not in ("used", "capacity")}

@@ -293,7 +293,7 @@ def test_declared_pools_are_one_by_name_or_id(prepared_url):
         for name in ("kvm1", "kvm2", "kvm3", "kvm4")
     ]
     fleets.discover(prepared_url, *cloned)
-    # Cloned hosts have pools that look equal. That is no proof.
+    # Cloned hosts have pools that look equal. That is not a proof.
     assert set(disks(prepared_url)) == {"kvm1", "kvm2", "kvm3", "kvm4"}
     told = [["san"], ["san"], {"san": "rack2"}, {"san": "rack2"}]
     nodes = [{**node, "shared_pools": value} for node, value in zip(cloned, told)]
@@ -324,7 +324,7 @@ def test_names_are_short_and_unique(prepared_url):
 def test_size_ratio_and_reserve(prepared_url):
     nodes = [on_pool("kvm1", local_gb=100), on_pool("kvm2", local_gb=100)]
     fleets.discover(prepared_url, *nodes, reserved_host_disk_mb=10240)
-    # Space that is reserved for a host is no part of a pool.
+    # Space that is reserved for a host is not part of a pool.
     assert at_hand(prepared_url)["pool/nfs"]["DISK_GB"] == (100, 0, 1.0, 0)
     with Store.open(prepared_url).write() as connection:
         connection.execute(
@@ -456,7 +456,7 @@ def test_contradicting_definitions_are_refused_with_both(prepared_url):
     ):
         fleets.discover(prepared_url, routed("kvm2", pools=B))
     assert fleets.snapshot(prepared_url) == before
-    # Another spelling of the same range is no change.
+    # Another spelling of the same range is not a change.
     fleets.discover(prepared_url, routed("kvm2", pools=(("floating", ["192.0.2.1-192.0.2.14"]),)))
 
 

@@ -174,7 +174,7 @@ def test_a_reason_is_given_exactly_where_a_filter_rejects(name):
         (each,) = policy.filters
         passes = each.passes(states, spec)
         filtering = Filtering(states, spec, policy)
-        # Hosts that a pre-filter or the room of other classes excludes are no near misses.
+        # Hosts that a pre-filter or the room of other classes excludes are not near misses.
         considered = np.ones(states.size, dtype=bool)
         for _name, keep in filtering.before + filtering.room:
             considered &= keep

@@ -299,7 +299,7 @@ def test_a_dump_that_was_loaded(postgres):
 
 
 def unread(url, inventory=(), unknown=continuity.FILES, later=False):
-    """Return the refusal of an operation that is no claim; an empty string if it is not refused."""
+    """Return the refusal of an operation that is not a claim; "" if it is not refused."""
     with Store.open(url).read() as connection:
         try:
             continuity.refuse_unread(connection, "Web stays", inventory, unknown, later=later)

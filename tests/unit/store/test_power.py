@@ -78,7 +78,7 @@ def test_an_unknown_host(store):
 
 
 def test_when_a_driver_last_fenced_a_host(store):
-    """Rule S3: the word of a person is no fencing, and a failed fencing is none either."""
+    """Rule S3: the word of a person is not a fencing, nor is a failed fencing."""
     with store.read() as connection:
         assert power.last_fencing(connection) is None
     finish(store, begin(store, "fence"), "failed", "unknown")

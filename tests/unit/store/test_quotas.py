@@ -103,7 +103,7 @@ def test_a_batch_counts_as_a_whole(fleet_url):
         claim, fleet_url, "a", "b", "c"
     )
     claim(fleet_url, "a", "b")
-    # A repeated claim is no new one.
+    # A repeated claim is not a new one.
     assert [each["new"] for each in claim(fleet_url, "a", "b")] == [False, False]
     assert "1 more is wanted" in refusal(claim, fleet_url, "c")
 

@@ -112,7 +112,7 @@ def test_a_second_discovery_is_a_heartbeat(prepared_url):
     assert fleets.columns(prepared_url, LATER, 60)["down_reason"] == [
         "last seen 1000 s ago, more than service_down_time (60 s)"
     ]
-    # A clock that is ahead does not prove life either.
+    # A last_seen_up in the future does not prove that the host is up.
     early = fleets.columns(prepared_url, fleets.NOW - 61, 60)
     assert early["up"] == [False] and early["down_reason"][0].startswith(
         "last seen 61 s in the future, more than service_down_time (60 s): set"

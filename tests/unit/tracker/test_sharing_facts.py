@@ -140,7 +140,7 @@ def test_paths_by_their_mount(path, expected):
 def test_a_cluster_file_system_is_known_by_its_superblock(tmp_path, monkeypatch):
     mounts = _mounts.parse_mounts(MOUNTINFO)
     monkeypatch.setattr(shared_storage, "BY_UUID", os.fspath(tmp_path))
-    # The device's name is no proof: another cluster may also have a vg-lv.
+    # The device's name is not a proof: another cluster may also have a vg-lv.
     assert shared_storage.path_id("/srv/gfs2/a", mounts) is None
     (tmp_path / "0F3C-AA").symlink_to("/dev/mapper/vg-lv")
     assert shared_storage.path_id("/srv/gfs2/a", mounts) == "gfs2:0f3c-aa:/images/a"

@@ -140,7 +140,7 @@ def _problem(
         recorded = seen.host(instance.compute_node_id) or "no host"
         return "wrong_host", f"Its domain is on {host}, and it is recorded on {recorded}."
     size, sums = _size(instance), _sums(held)
-    # It may have CPUs for its emulator beside the CPUs for its vCPUs.
+    # The instance may have CPUs for its emulator, in addition to the CPUs for its vCPUs.
     others = sum(
         len(cell["reserved"])
         for each in seen.numa.get(where or 0, ())
@@ -166,7 +166,7 @@ def _remedy(
     root = seen.node_providers.get(node)
     if root is None:
         return None, "its compute node has no resource provider"
-    # Its allocations in the tree of its node and on sharing providers stay; all others are removed.
+    # The allocations in the tree of the node and on sharing providers stay. All others are removed.
     should = {
         key: dict(amounts)
         for key, amounts in held.items()

@@ -66,7 +66,9 @@ def _roots(topology: ProviderArrays, query: Query) -> BoolArray | None:
 
 
 def _tree(topology: ProviderArrays, group: Group) -> int | None:
-    """Return the root of the tree that in_tree names; -1 without in_tree, None if there is no such provider."""
+    """Return the root of the tree that in_tree names; -1 without in_tree, None if there is no such
+    provider.
+    """
     if group.in_tree is None:
         return -1
     if group.in_tree not in topology.uuids:

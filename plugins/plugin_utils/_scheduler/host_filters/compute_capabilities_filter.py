@@ -83,7 +83,7 @@ class ComputeCapabilitiesFilter(HostFilter):
         elif column is None:
             column = attributes.stat(states, first)
             if ":" not in key:
-                # It is not a capability if the host has no such statistic.
+                # The key is not a capability if the host has no such statistic.
                 return column.each(lambda value: value is None or required.matches(str(value)))
 
         def meets(value: Any) -> bool:

@@ -35,8 +35,8 @@ class Export:
     def __init__(self, path: str) -> None:
         """Open and check the file.
 
-        :raises DroverError: there is no such file, it is no export, or of another schema, or it was
-            cut or edited.
+        :raises DroverError: there is no such file, or it is not an export, has another schema,
+            or was cut or edited.
         """
         self.path = path
         with _readable(path), contextlib.closing(_open(path)) as whole:

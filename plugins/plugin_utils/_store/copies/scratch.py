@@ -58,7 +58,7 @@ def _opened() -> Iterator[Connection]:
 
 
 def _ready(copy: Connection) -> Connection:
-    # The quotas of projects are no property of the hosts.
+    # The quotas of projects are not a property of the hosts.
     copy.execute(sa.delete(tables.quotas))
     copy.commit()
     _driver(copy).execute("PRAGMA foreign_keys=ON")

@@ -179,7 +179,7 @@ def add_both(
     """
     (table, rows), (other, others) = first, second
     if connection.dialect.name == "postgresql" and len(rows) == len(others) == 1:
-        # This saves a round trip for nearly every claim.
+        # One statement for both saves a round trip for nearly every claim.
         values = {
             f"{number}_{key}": json.dumps(each) if isinstance(each, (dict, list)) else each
             for number, row in enumerate((rows[0], others[0]))

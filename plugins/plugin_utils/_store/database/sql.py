@@ -27,5 +27,5 @@ if TYPE_CHECKING:
     Row = sa.Row[Unpack[tuple[Any, ...]]]
     Select = sa.Select[Unpack[tuple[Any, ...]]]
 else:
-    # For annotations alone.
+    # Only annotations use these names.
     Row = Select = Any

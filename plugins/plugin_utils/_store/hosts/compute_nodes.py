@@ -357,7 +357,7 @@ def telling_identities(
 ) -> dict[str, dict[str, list[str]]]:
     """Read the identities of the machines of hosts, without uuids that another machine has too.
 
-    Boards of one series, and clones, may have one uuid. Their machine ids tell them apart.
+    Boards of one series, and clones, may have one uuid. Their machine ids are different.
     """
     own_by_host = identities(connection, hosts)
     twins = of_machines(

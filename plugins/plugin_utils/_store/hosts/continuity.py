@@ -200,7 +200,7 @@ def forgotten(connection: Connection, instances: Mapping[str, int]) -> list[str]
     row, table = connection.execute(sa.select(tables.continuity)).one_or_none(), tables.services
     born = 0 if row is None else row.born_at
     if row is not None and row.claims and not born:
-        # It knows all.
+        # This store has claims and is not restored, so it knows all instances.
         return []
     rows = bulk.among(
         connection, bulk.select(table.c.host, table.c.last_seen_up), table.c.host, instances

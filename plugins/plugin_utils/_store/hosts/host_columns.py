@@ -42,7 +42,7 @@ BY_NODE: dict[str, Callable[[Connection], Mapping[int, list[Any]]]] = {
 
 @dataclass
 class ColumnQuery:
-    """The data to read beside the data that are always read."""
+    """The data to read in addition to the data that are always read."""
 
     #: The names of ON_WISH, BY_NODE, service, traits, pool_traits, node_flavors, node_images,
     #: free_pci_devices and num_io_ops (else only the values that hosts reported).
@@ -53,7 +53,7 @@ class ColumnQuery:
     )
     #: Names of server groups, or ALL.
     groups: set[str] | str = field(default_factory=set)
-    #: Resource classes beside RESOURCE_CLASSES.
+    #: Resource classes that are not in RESOURCE_CLASSES.
     classes: set[str] = field(default_factory=set)
     #: Names of traits for the arrays of providers.
     provider_traits: set[str] = field(default_factory=set)

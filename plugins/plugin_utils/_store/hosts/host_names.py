@@ -23,7 +23,7 @@ _NAMED = (
 
 
 def rename(connection: Connection, host: str, new_name: str) -> None:
-    """Give a host another name, which no other host has."""
+    """Rename a host in all tables. The caller has checked that no other host has the new name."""
     for table in (getattr(tables, name) for name in _NAMED):
         connection.execute(sa.update(table).where(table.c.host == host).values(host=new_name))
     nodes, providers, migrations = (

@@ -31,7 +31,7 @@ class KnownHost:
 
 
 def hosts(connection: Connection) -> dict[str, KnownHost]:
-    """Read them, by name."""
+    """Read the known hosts, by name."""
     table, nodes, off = tables.services, tables.compute_nodes, power.off_since(connection)
     query = (
         sa.select(table.c.host, table.c.last_seen_up, nodes.c.uri, nodes.c.cell, nodes.c.reported)

@@ -159,7 +159,7 @@ def looking_dead(
 
     Hosts in maintenance, forced down or switched off do not count, because they are down on
     purpose, nor do hosts that were down an hour before this one was last seen. A host that has left
-    is no part of the fleet: it no longer reports, or is not in the inventory.
+    is not part of the fleet: it no longer reports, or is not in the inventory.
 
     :param inventory: the hosts of the inventory, if they are known.
     :returns: the hosts that count, and the down ones among them; both with this one.

@@ -41,7 +41,7 @@ _OWN = (
 
 
 def read(connection: Connection) -> dict[str, RecordedHost]:
-    """Read them, by host."""
+    """Read the recorded hosts, by name."""
     nodes, services, cpus = tables.compute_nodes.c, tables.services.c, tables.fleet_cpus.c
     model = {
         key: sa.func.coalesce(nodes.host_model[key].as_string(), "")

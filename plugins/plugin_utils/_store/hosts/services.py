@@ -44,7 +44,7 @@ def down_reason(service: ServiceState, now: float, service_down_time: float) -> 
         return service.last_error
     if service.last_seen_up is None:
         return "never seen up"
-    # Absolute, as in Nova: a time in the future is no heartbeat either.
+    # Absolute, as in Nova: a time in the future is not a heartbeat either.
     age = abs(now - service.last_seen_up)
     if service_down_time and age > service_down_time:
         if now < service.last_seen_up:

@@ -28,7 +28,7 @@ def begin(
     connection: Connection, host: str, fence: str, addresses: Collection[str], now: float
 ) -> list[str]:
     """Write down that a fence is about to shut a host out. The disks that it was seen to be cut off
-    from before stay written down, and are no proof now.
+    from before stay written down, and prove nothing now.
 
     :returns: the addresses to shut out; they include the addresses of an earlier run, or these
         would stay shut out for ever.

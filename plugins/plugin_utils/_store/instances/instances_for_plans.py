@@ -217,7 +217,7 @@ def _add_devices(
         uuid, key = instance["uuid"], (node_of[instance["uuid"]], instance["uuid"])
         mine, requests = pci.get(key, []), asked[instance["uuid"]]
         if uuid in direct:
-            # A virtual function that a domain names by its network interface is no device in its XML.
+            # A virtual function that a domain names by its network interface is not in its XML.
             addresses = {device["address"] for device in instance["hostdevs"]}
             instance["hostdevs"] += [
                 {"type": "pci", "address": device["address"]}
@@ -298,7 +298,7 @@ def _held(
     """Read the allocations of instances, without instances that hold two places for an open resize
     or evacuation.
 
-    :param rare: only the classes beside RESOURCE_CLASSES.
+    :param rare: True for only the classes that are not in RESOURCE_CLASSES.
     :returns: {uuid of the instance: allocations}.
     """
     instances, nodes, migrations = tables.instances, tables.compute_nodes, tables.migrations
@@ -320,7 +320,7 @@ def _held(
         .order_by(instances.c.uuid, classes.c.name, providers.c.id)
     )
     if rare:
-        # By the ids, so that the other allocations are not looked up in any other table.
+        # Select by the ids, so that the other allocations are not looked up in any other table.
         query = query.where(
             allocations.c.class_id.in_(
                 sa.select(classes.c.id).where(classes.c.name.not_in(RESOURCE_CLASSES))

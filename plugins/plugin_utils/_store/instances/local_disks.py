@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The disks of instances that are on storage of their hosts only, so that a move copies them."""
+"""The disks of instances that are only on storage of the host, so that a move copies them."""
 
 from __future__ import annotations
 

@@ -65,13 +65,13 @@ class ProviderArrays:
     names: list[str]
     #: -1 for a root.
     parents: IntArray
-    #: Its own place for a root.
+    #: The place of the root of each provider; a root has its own place.
     roots: IntArray
     #: The id in the store of each place.
     ids: IntArray
     #: The place of each id.
     places: IntArray
-    #: By class.
+    #: {resource class: inventory}.
     inventories: dict[str, Inventory] = field(default_factory=dict)
     #: The providers with a trait, by its name; with an aggregate, by its uuid.
     traits: dict[str, BoolArray] = field(default_factory=dict)
@@ -100,8 +100,8 @@ class ProviderArrays:
         """Pair providers with the roots of the trees that they serve.
 
         :param places: the places of the providers.
-        :param lent: marks, among all providers, the ones that serve other trees than their own as
-            well; None for none.
+        :param lent: a bool for each provider, True if it serves other trees too; None if no
+            provider does.
         :returns: roots and providers, by root and then by provider.
         """
         anchors = self.roots[places]

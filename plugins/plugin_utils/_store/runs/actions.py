@@ -96,7 +96,7 @@ def note_all(connection: Connection, things: Sequence[Mapping[str, Any]]) -> Non
         )
     ids = connection.execute(sa.insert(table).returning(table.c.id), rows).scalars().all()
     if max(ids) // PRUNED_EVERY != (min(ids) - 1) // PRUNED_EVERY:
-        # Without waiting for another transaction that deletes them.
+        # Do not wait for another transaction that deletes the same rows.
         old = (
             sa.select(table.c.id)
             .where(table.c.id <= max(ids) - KEPT)

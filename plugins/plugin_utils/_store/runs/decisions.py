@@ -82,7 +82,7 @@ def record(connection: Connection, rows: Sequence[Mapping[str, object]]) -> None
         ids = connection.execute(sa.insert(table).returning(table.c.id), rows).scalars().all()
     actions.note_all(connection, [_note(each) for each in rows])
     if max(ids) // PRUNED_EVERY != (min(ids) - 1) // PRUNED_EVERY:
-        # Without waiting for another transaction that deletes them.
+        # Do not wait for another transaction that deletes the same rows.
         old = (
             sa.select(table.c.id)
             .where(table.c.id <= max(ids) - KEPT)
@@ -128,7 +128,9 @@ def placed(connection: Connection, purpose: str) -> list[dict[str, Any]]:
 def unbuilt(connection: Connection, purpose: str) -> list[dict[str, Any]]:
     """Read the instances that are claimed and not built, with the newest decision of each.
 
-    :returns: dicts uuid, name, definition, order_uuid, host, actor and created_at (of the decision, None without one), by name.
+    :param purpose: the purpose of the decision.
+    :returns: dicts with uuid, name, definition, order_uuid, host, actor and created_at, by name.
+        actor and created_at belong to the decision, None if there is none.
     """
     instances, nodes, table = tables.instances, tables.compute_nodes, tables.decisions
     query = (
@@ -169,7 +171,7 @@ def kept(explanation: Any) -> KeptExplanation | None:
     try:
         reduced: KeptExplanation = {
             "hosts": int(explanation["hosts"]),
-            # A filter that rejects nothing, and a weigher that adds nothing, is no reason.
+            # A filter that rejects nothing, and a weigher that adds nothing, is not a reason.
             "filters": [_stage(each) for each in explanation["filters"] if each["rejected"]][
                 :_FILTERS
             ],
@@ -220,7 +222,7 @@ def _text(value: object) -> str:
 
 
 def _clean(text: str) -> str:
-    """Drop the characters that a database refuses."""
+    """Drop null characters, and replace what UTF-8 cannot encode: a database refuses both."""
     return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
 
 

@@ -25,7 +25,7 @@ SECONDS = 300
 class Actor(Protocol):
     """A process that takes leases."""
 
-    #: For people.
+    #: The name that people see.
     @property
     def holder(self) -> str: ...
     @property

@@ -172,7 +172,7 @@ def is_damaged(problem: BaseException | None) -> bool:
 
 
 def is_no_database(path: str) -> str:
-    """Return the advice on a file that is no SQLite database."""
+    """Return the advice on a file that is not a SQLite database."""
     return (
         f"{path} is no SQLite database, or it is damaged. Nothing was written. Set drover_store_url to the file of the store; if this was the "
         "store, restore a backup of it (docs/audit.md)."

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The store's tables. Migrations make them; a test compares both.
+"""The tables of the store. The revisions in versions make them; a test compares both.
 
 Times are seconds since 1970 (UTC) as floating point. Sizes are MiB or GiB, by their names.
 """
@@ -293,7 +293,7 @@ if sa:
         columns.reference("compute_node_id", "compute_nodes.id", ondelete="CASCADE"),
         sa.Column("uuid", sa.String(36), nullable=False, index=True),
         sa.Column("path", sa.String(1024), nullable=False, index=True),
-        # Its identity on shared storage, the same on every host; null if it is not known.
+        # The identity of the file on shared storage, the same on all hosts; null if not known.
         sa.Column("identity", sa.String(1024), index=True),
         # True if the domain may write to it: no read-only disk, no kernel, no image behind a disk.
         sa.Column("written", sa.Boolean, nullable=False, server_default=sa.false()),
@@ -513,7 +513,7 @@ if sa:
         sa.Column("purpose", sa.String(32), nullable=False),
         # The user of the scheduler, for people.
         sa.Column("actor", sa.String(255)),
-        # This is no reference: the row outlives the instance, and a refused instance never existed.
+        # No foreign key: the row outlives the instance, and a refused instance never existed.
         sa.Column("instance_uuid", sa.String(36)),
         sa.Column("instance_name", sa.String(255), nullable=False),
         # Null without a valid host.
@@ -533,7 +533,7 @@ if sa:
         columns.time("created_at"),
         # A text of actions.KINDS.
         sa.Column("kind", sa.String(32), nullable=False),
-        # These are no references: the row outlives the instance and the host.
+        # No foreign keys: the row outlives the instance and the host.
         sa.Column("instance_uuid", sa.String(36)),
         sa.Column("instance_name", sa.String(255)),
         sa.Column("host", sa.String(255)),

@@ -119,7 +119,7 @@ def test_a_domain_without_any_of_it_stays_as_it_was_written():
 
 
 def test_other_cpus_do_not_touch_what_the_guest_sees():
-    """The memory of the second cell is no whole number of MiB, and no fact has its distances and
+    """The memory of the second cell is not a whole number of MiB, and no fact has its distances and
     memAccess: a running guest keeps them."""
     facts = parse_numa(parse(TIED))
     cells = [{**cell, "nodes": [1], "mode": "strict"} for cell in facts["cells"]]

@@ -170,7 +170,7 @@ def test_a_logical_volume_on_what_is_not_known_has_none(sysfs):
 
 
 def test_the_devices_of_a_host_are_listed_with_all_their_names(sysfs, tmp_path, monkeypatch):
-    """Devices without an identity, and files that are no block devices, are not in the list."""
+    """Devices without an identity, and files that are not block devices, are not in the list."""
     dev = tmp_path / "dev"
     (dev / "disk/by-id").mkdir(parents=True)
     (dev / "vg").mkdir()

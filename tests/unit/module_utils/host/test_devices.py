@@ -100,7 +100,7 @@ def test_the_types_of_mediated_devices(found):
         "available_instances": 14,
     }
     assert kinds["pci_0000_84_00_0", "nvidia-18"]["available_instances"] == 0
-    # A virtual function of an A100, Intel's GVT-g, and a parent that is no PCI device.
+    # A virtual function of an A100, Intel's GVT-g, and a parent that is not a PCI device.
     assert {"pci_0000_c1_00_4", "pci_0000_00_02_0", "css_0_0_fffe"} < {
         parent for parent, dummy in kinds
     }

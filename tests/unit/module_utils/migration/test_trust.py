@@ -293,7 +293,7 @@ SAID = "No SSH connection from kvm1 to libvirt at qemu+ssh://root@kvm2/system: C
             "libvirt at qemu+ssh://root@kvm2/system did not answer within 30 s.",
             "did not answer within 30 s",
         ),
-        # A refusal of libvirt itself is no refusal of SSH.
+        # A refusal of libvirt itself is not a refusal of SSH.
         (
             "libvirt refused: Failed to connect socket to '/run/libvirt/libvirt-sock': Permission denied.",
             "libvirt-sock",

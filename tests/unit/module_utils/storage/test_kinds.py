@@ -25,7 +25,8 @@ SURE = {
 }
 ROWS = (*kinds.POOLS, *kinds.DISKS, *kinds.PROTOCOLS, *kinds.FILE_SYSTEMS)
 NAMES = {each.name for each in ROWS} | SURE
-#: Keys with other words: a device that the guest sees, its bus, the part of a file in a move.
+#: Keys whose values are not storage kinds: a device that the guest sees, its bus, the part of a
+#: file in a move.
 KEYS = {"device", "bus", "kind"}
 #: {file: the reason why its comparison is about another thing}.
 ALLOWED = {
