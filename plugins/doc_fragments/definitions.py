@@ -319,7 +319,7 @@ options:
       [false].'
     - 'C(input_bus) (C(usb), C(virtio)). The bus of a tablet and a keyboard, for the
       pointer of a graphical console (Nova: C(hw_input_bus)).'
-    - C(cdroms) (list of mappings). CD-ROM drives beside the drive of C(cloud_init).
+    - C(cdroms) (list of mappings). CD-ROM drives in addition to the drive of C(cloud_init).
     - C(cdroms.path) (text). An ISO image on the host. Without it the drive is empty.
     - C(cdroms.bus) (C(sata), C(scsi), C(ide), C(usb)). The bus of the drive [C(sata);
       C(ide) with the machine type C(pc); C(scsi) on other architectures].
