@@ -38,7 +38,7 @@ class ActionModule(ConductorAction[Args]):
     def conduct(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         return {
             "changed": False,
-            "guests": Starting(self.ports(args, task_vars)).refuse_boot(
-                args["host"], args["not_done"]
+            "guests": (
+                Starting(self.ports(args, task_vars)).refuse_boot(args["host"], args["not_done"])
             ),
         }

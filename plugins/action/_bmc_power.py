@@ -74,14 +74,14 @@ class ActionModule(DroverAction[Args]):
             if self._task.check_mode:
                 return {"changed": True}
             return {"changed": answers.request(controller, args["request"], args["timeout"])}
-        except (DroverError, answers.Refused, answers.Uncertain) as problem:
+        except (DroverError, answers.ControllerRefused, answers.UncertainRequest) as problem:
             if args["request"] is None:
-                return _result(answers.Look("unknown", str(problem)))
+                return _result(answers.PowerReport("unknown", str(problem)))
             # Return the failure, because the role decides by the result.
             return {
                 "failed": True,
                 "msg": str(problem),
-                "begun": isinstance(problem, answers.Uncertain),
+                "begun": isinstance(problem, answers.UncertainRequest),
             }
         finally:
             if controller is not None:
@@ -107,6 +107,6 @@ def _controller(args: Args, why_not: Callable[[Collection[str]], str | None]) ->
     )
 
 
-def _result(found: answers.Look) -> dict[str, object]:
+def _result(found: answers.PowerReport) -> dict[str, object]:
     can = list(answers.REQUESTS) if found.can is None else list(found.can)
     return {"changed": False, "power_state": found.state, "problem": found.problem, "can": can}

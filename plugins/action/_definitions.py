@@ -112,7 +112,7 @@ class ActionModule(DroverAction[Args]):
         store = self.store(args, task_vars)
         if args["keep"]:
             released = self._release_builds(store, checked)
-            written = self._keep(store, sections)
+            written = self._keep_definitions(store, sections)
             return {
                 **written,
                 "changed": written["changed"] or bool(released),
@@ -211,17 +211,19 @@ class ActionModule(DroverAction[Args]):
             would = "would be" if self._task.check_mode else "was"
             names_of = ", ".join(each["name"] for each in ended)
             self.show(
-                f"Claimed and never built, and in these definitions no more: {names_of}. The room {would} given back."
+                f"Claimed and never built, and in these definitions no more: {names_of}. The room"
+                f" {would} given back."
             )
         for instance in unbuilt:
             if instance["order_uuid"] is not None and has_ended(instance["actor"] or ""):
                 self.show(
-                    f"{instance['name']} is in these definitions no more, and its build on {instance['host']} was cut off: end it with "
-                    f"drover.compute.instance_delete -e drover_instance={instance['uuid']}"
+                    f"{instance['name']} is in these definitions no more, and its build on"
+                    f" {instance['host']} was cut off: end it with drover.compute.instance_delete"
+                    f" -e drover_instance={instance['uuid']}"
                 )
         return [each["name"] for each in ended]
 
-    def _keep(self, store: Store, sections: keeping.Sections) -> dict[str, object]:
+    def _keep_definitions(self, store: Store, sections: keeping.Sections) -> dict[str, object]:
         """Create and change flavors, images, aggregates and server groups in the store."""
         if not any(sections.values()):
             return {"changed": False}

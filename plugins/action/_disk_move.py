@@ -20,7 +20,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.opt
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.disk_move import (
-    DiskMove,
+    DiskMoveOrder,
     DiskMoveRequest,
 )
 
@@ -60,7 +60,7 @@ class ActionModule(ConductorAction[Args]):
         request = DiskMoveRequest(
             args["instance"], args["disk"], args["pool"], args["migration"], abort
         )
-        result = DiskMove(self.ports(args, task_vars), request, self._task.check_mode).run()
+        result = DiskMoveOrder(self.ports(args, task_vars), request, self._task.check_mode).run()
         if not self._task.diff:
             result.pop("diff", None)
         return result

@@ -17,7 +17,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.con
     ConductorAction,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import (
-    Actor,
+    LeaseHolder,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
     Variables,
@@ -123,7 +123,8 @@ class ActionModule(ConductorAction[Args]):
                 options["xml"] = with_numa(args["xml"], args["numa"])
             except ValueError as problem:
                 raise DroverError(
-                    f"Instance {args['name']} on {host}: its domain XML cannot be read: {problem}. Correct the template."
+                    f"Instance {args['name']} on {host}: its domain XML cannot be read: {problem}."
+                    " Correct the template."
                 ) from None
         building.refuse_miscounted(args["name"], args["defined_disks"])
         # In check mode the claim was rolled back, so nothing can be built.
@@ -142,7 +143,7 @@ class ActionModule(ConductorAction[Args]):
         alternates = before.get("alternates") or []
         if alternates:
             selections.check_alternates(f"Instance {args['uuid']}", alternates)
-        actor = Actor.of_this_task().holder
+        actor = LeaseHolder.of_this_task().holder
         outcome = building.settle(args["uuid"], alternates, args["expires"], args["message"], actor)
         if outcome["claim"] is None:
             return {"changed": True, **outcome}

@@ -82,7 +82,8 @@ class ActionModule(ConductorAction[Args]):
         if args["state"] == "aborted":
             if args["moves"]:
                 raise DroverError(
-                    "state aborted takes no moves. Name the instances, or none to abort all moves off the host."
+                    "state aborted takes no moves. Name the instances, or none to abort all moves"
+                    " off the host."
                 )
             return _result(
                 Abort(ports, host, moves).run(
@@ -91,7 +92,8 @@ class ActionModule(ConductorAction[Args]):
             )
         if args["instances"] or args["selector"] is not None:
             raise DroverError(
-                "The options instances and selector are for state aborted. Name the instances to be moved in the option moves."
+                "The options instances and selector are for state aborted. Name the instances to be"
+                " moved in the option moves."
             )
         if args["state"] == "settled" and args["moves"]:
             raise DroverError(

@@ -61,12 +61,14 @@ class ActionModule(DroverAction[Args]):
                 and what in ENDS
             ):
                 raise DroverError(
-                    f"{path} has the task meta: {what}, which would end the run that gives notice. Take it out."
+                    f"{path} has the task meta: {what}, which would end the run that gives notice."
+                    " Take it out."
                 )
             names = [name for name in (*task.args, task.register) if str(name).startswith(PREFIX)]
             if names and (task.register in names or task.action.rpartition(".")[2] == "set_fact"):
                 raise DroverError(
-                    f"{path} sets {names[0]}, which the run would take for its own variable. Give it another name."
+                    f"{path} sets {names[0]}, which the run would take for its own variable. Give"
+                    " it another name."
                 )
         return {"path": path}
 

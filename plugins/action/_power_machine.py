@@ -36,8 +36,10 @@ class ActionModule(DroverAction[Args]):
     def act(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         machines = self.machines({}, task_vars)
         return {
-            "problem": machines.why_not_switched(
-                args["host"], identity.of_text(args["reported"]), args["uuid"]
+            "problem": (
+                machines.why_not_switched(
+                    args["host"], identity.of_text(args["reported"]), args["uuid"]
+                )
+                or ""
             )
-            or ""
         }

@@ -33,7 +33,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.rem
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize_steps import (
     ResizeSteps,
-    Step,
+    StepResult,
 )
 
 #: {state: method of ResizeSteps}, without the state begun.
@@ -76,7 +76,8 @@ class ActionModule(ConductorAction[Args]):
         def hand(host: str) -> Hand:
             if host != target_host:
                 raise DroverError(
-                    f"This task runs on {target_host}, but its hypervisor is {host}. Delegate it there."
+                    f"This task runs on {target_host}, but its hypervisor is {host}. Delegate it"
+                    " there."
                 )
             return self.hand(args, task_vars, go_on)
 
@@ -86,7 +87,7 @@ class ActionModule(ConductorAction[Args]):
         if args["state"] == "begun":
             step = steps.begin(instance, resize, new_size(args), args["host"])
         elif resize is None:
-            step = Step(False, None)
+            step = StepResult(False, None)
         elif args["state"] == "undone":
             step = steps.undo(resize, args["message"])
         else:

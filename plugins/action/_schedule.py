@@ -19,7 +19,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.con
     ConductorAction,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import (
-    Actor,
+    LeaseHolder,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
     Variables,
@@ -70,14 +70,14 @@ class ActionModule(ConductorAction[Args]):
     def conduct(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         now, store = time.time(), self.store(args, task_vars)
         proofs = Starting(self.ports(args, task_vars))
-        requests, looked_at = self._look(proofs, args["requests"], args, task_vars)
+        requests, looked_at = self._find_free_hosts(proofs, args["requests"], args, task_vars)
         policy = policy_of(args, task_vars)
         # In check mode the task before this one has recorded nothing. Record its sections here, and
         # roll them back.
         sections = args["sections"] if self._task.check_mode else {}
         with contextlib.ExitStack() as stack:
             stack.enter_context(
-                refusals.kept(store, claims.PURPOSE, Actor.of_this_task().holder, now)
+                refusals.kept(store, claims.PURPOSE, LeaseHolder.of_this_task().holder, now)
             )
             connection = stack.enter_context(
                 store.write() if any(sections.values()) else store.read()
@@ -117,11 +117,12 @@ class ActionModule(ConductorAction[Args]):
         silent, lacking = proofs.refuse_namesakes(names, plugs, hosts)
         if silent:
             self.show(
-                f"Not read, as they do not answer: {some(silent)}. What is new is not looked for there."
+                f"Not read, as they do not answer: {some(silent)}. What is new is not looked for"
+                " there."
             )
         return silent, lacking
 
-    def _look(
+    def _find_free_hosts(
         self,
         proofs: Starting,
         requests: Sequence[Mapping[str, Any]],
@@ -218,7 +219,8 @@ def _kept_off(
         )
         key = "" if any(of_hardware.get(host) for host in candidates) else "networks of "
         raise DroverError(
-            f"Instance {request['name']} cannot be built on any host: {reasons} Or correct {key}its definition. Nothing was placed."
+            f"Instance {request['name']} cannot be built on any host: {reasons} Or correct {key}its"
+            " definition. Nothing was placed."
         )
     if not without:
         return request

@@ -119,10 +119,10 @@ class ActionModule(ConductorAction[Args]):
         return {"decision": decision.act, "rule": decision.rule, "sentence": decision.sentence}
 
 
-def _answer(args: Args) -> host_answer.Answer:
+def _answer(args: Args) -> host_answer.HostAnswer:
     means = host_answer.UNCLEAR if args["unclear"] else host_answer.SILENT
     if args["ssh"]:
         means = host_answer.LOGIN
     if args["refused"]:
         means = host_answer.REFUSED
-    return host_answer.Answer(means, args["unclear"], refusal=args["refusal"])
+    return host_answer.HostAnswer(means, args["unclear"], refusal=args["refusal"])

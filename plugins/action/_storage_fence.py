@@ -85,8 +85,9 @@ class ActionModule(ConductorAction[Args]):
             unknown = sorted(set(args["cut"]) - set(args["disks"]))
             if unknown:
                 raise DroverError(
-                    f"The tasks of the fence say that {args['host']} is cut off from {unknown[0]}, which is none of the disks that they were given. "
-                    "Nothing was started. Correct evacuate_fence_cut in verify: it has items of evacuate_fence_disks."
+                    f"The tasks of the fence say that {args['host']} is cut off from {unknown[0]},"
+                    " which is none of the disks that they were given. Nothing was started."
+                    " Correct evacuate_fence_cut in verify: it has items of evacuate_fence_disks."
                 )
             fencing.verified(
                 args["fence"], args["cut"], args["others"], rules_lifted(args["force"])

@@ -15,7 +15,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.act
     StoreArgs,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import (
-    Actor,
+    LeaseHolder,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
     Variables,
@@ -126,7 +126,7 @@ class ActionModule(DroverAction[Args]):
             # Only a reshape excludes other writers, because it changes providers.
             with store.write(together=args["state"] != "reshaped") as connection:
                 result = getattr(self, f"_{args['state']}")(connection, args, now)
-        except continuity.Unread as problem:
+        except continuity.UnreadHosts as problem:
             if problem.born is not None:
                 with store.write(together=True) as connection:
                     continuity.remember(connection, problem.born)
@@ -142,7 +142,7 @@ class ActionModule(DroverAction[Args]):
                 continuity.witness(connection)
 
     def _claimed(self, connection: Connection, args: Args, now: float) -> dict[str, object]:
-        selected, actor = selections.check(args["selections"]), Actor.of_this_task().holder
+        selected, actor = selections.check(args["selections"]), LeaseHolder.of_this_task().holder
         uuids = {each["uuid"] for each in selected}
         is_recorded = not args["of_definitions"] or uuids <= set(
             instances.concerned(connection, uuids, [])
@@ -156,13 +156,13 @@ class ActionModule(DroverAction[Args]):
         return {"changed": any(item["new"] for item in claimed), "claims": claimed}
 
     def _next(self, connection: Connection, args: Args, now: float) -> dict[str, object]:
-        uuid = self._one(args)
+        uuid = self._only_instance(args)
         if not args["alternates"]:
             raise DroverError(
                 f"Instance {uuid}: no alternate is left. Free some room or schedule it again."
             )
         selections.check_alternates(f"Instance {uuid}", args["alternates"])
-        actor = Actor.of_this_task().holder
+        actor = LeaseHolder.of_this_task().holder
         claimed = claims.reclaim(
             connection, uuid, args["alternates"], certainty.word(actor), now, args["expires"], actor
         )
@@ -182,7 +182,7 @@ class ActionModule(DroverAction[Args]):
         return {"changed": any(move["new"] for move in opened), "migrations": opened}
 
     def _resized(self, connection: Connection, args: Args, now: float) -> dict[str, object]:
-        uuid = self._one(args)
+        uuid = self._only_instance(args)
         selections.check_resources("resources", args["resources"])
         place = instances.place(connection, uuid)
         host, node = args["host"], args["node"]
@@ -193,14 +193,14 @@ class ActionModule(DroverAction[Args]):
         return {"changed": opened["new"], "migrations": [opened]}
 
     def _moved(self, connection: Connection, args: Args, now: float) -> dict[str, object]:
-        return self._close(
+        return self._close_migrations(
             connection,
             args,
             lambda row: migration_claims.finish(connection, row.uuid, self._word(), None, now),
         )
 
     def _confirmed(self, connection: Connection, args: Args, now: float) -> dict[str, object]:
-        return self._close(
+        return self._close_migrations(
             connection,
             args,
             lambda row: migration_claims.confirm(connection, row.uuid, self._word(), now),
@@ -208,7 +208,7 @@ class ActionModule(DroverAction[Args]):
         )
 
     def _reverted(self, connection: Connection, args: Args, now: float) -> dict[str, object]:
-        return self._close(
+        return self._close_migrations(
             connection,
             args,
             lambda row: migration_claims.revert(connection, row.uuid, self._word(), None, now),
@@ -218,7 +218,7 @@ class ActionModule(DroverAction[Args]):
     def _swapped_back(self, connection: Connection, args: Args, now: float) -> dict[str, object]:
         message = "swapped back by drover.compute.allocation"
         proof = self._word()
-        return self._close(
+        return self._close_migrations(
             connection,
             args,
             lambda row: migration_claims.undo(
@@ -233,7 +233,7 @@ class ActionModule(DroverAction[Args]):
     def _reshaped(self, connection: Connection, args: Args, now: float) -> dict[str, object]:
         return reshaper.reshape(connection, args["inventories"], args["consumers"], now)
 
-    def _close(
+    def _close_migrations(
         self,
         connection: Connection,
         args: Args,
@@ -256,11 +256,12 @@ class ActionModule(DroverAction[Args]):
 
     def _word(self) -> certainty.Proof:
         """Return the proof that an operator ordered this. The operator has named the instances."""
-        return certainty.word(Actor.of_this_task().holder)
+        return certainty.word(LeaseHolder.of_this_task().holder)
 
-    def _one(self, args: Args) -> str:
+    def _only_instance(self, args: Args) -> str:
         if len(args["instances"]) != 1:
             raise DroverError(
-                f"state={args['state']} works on exactly one instance, not on {len(args['instances'])}."
+                f"state={args['state']} works on exactly one instance, not on"
+                f" {len(args['instances'])}."
             )
         return args["instances"][0]

@@ -19,7 +19,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.del
     AnsibleHosts,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import (
-    Actor,
+    LeaseHolder,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
     Variables,
@@ -116,7 +116,7 @@ class ActionModule(DroverAction[Args]):
             self.store(args, task_vars),
             self.hand(args, task_vars, host=host),
             hosts,
-            Actor.of_this_task,
+            LeaseHolder.of_this_task,
             self.show,
             time,
             self._task.timeout or 0,

@@ -77,12 +77,13 @@ class ActionModule(ConductorAction[Args]):
             )
         if not args["host"]:
             raise DroverError(
-                "What is drained? Give host, the names of hosts, or pool, the name of a storage pool. Nothing was done."
+                "What is drained? Give host, the names of hosts, or pool, the name of a storage"
+                " pool. Nothing was done."
             )
         if args["destination_pool"]:
             raise DroverError(
-                "drover_destination_pool goes with drover_pool, and no pool is named: a drain of hosts chooses where disks go. Nothing was done: leave "
-                "it out, or set drover_pool."
+                "drover_destination_pool goes with drover_pool, and no pool is named: a drain of"
+                " hosts chooses where disks go. Nothing was done: leave it out, or set drover_pool."
             )
         policy = policy_of(args, task_vars)
         plan_only = args["plan_only"] or self._task.check_mode
@@ -106,12 +107,13 @@ class ActionModule(ConductorAction[Args]):
         wrong = [name for name, is_set in unsuitable.items() if is_set]
         if wrong:
             raise DroverError(
-                f"{' and '.join(wrong)} has no meaning for a drain of a storage pool (drover_pool), which shuts down and moves no instance. Nothing was "
-                "done: leave it out."
+                f"{' and '.join(wrong)} has no meaning for a drain of a storage pool (drover_pool),"
+                " which shuts down and moves no instance. Nothing was done: leave it out."
             )
         if args["rounds"] < 1 or args["max_migrations"] < 1:
             raise DroverError(
-                "drover_drain_rounds and drover_max_migrations must be at least 1, or nothing would ever move."
+                "drover_drain_rounds and drover_max_migrations must be at least 1, or nothing would"
+                " ever move."
             )
         return PoolDrainRequest(
             pool,

@@ -48,7 +48,8 @@ class ActionModule(ConductorAction[Args]):
         chosen = host_names(args["hosts"]) if args["hosts"] else []
         if chosen and not args["renew"]:
             raise DroverError(
-                "hosts says of which hosts the CPU of the fleet is made: give renew too. Nothing was changed."
+                "hosts says of which hosts the CPU of the fleet is made: give renew too. Nothing"
+                " was changed."
             )
         after = cpus.renewed(chosen) if args["renew"] else before
         result: dict[str, object] = {

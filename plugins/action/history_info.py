@@ -65,6 +65,7 @@ def _day(text: str) -> tuple[float, float]:
         begin = calendar.timegm(time.strptime(text, "%Y-%m-%d"))
     except ValueError:
         raise DroverError(
-            f"The day is {text!r}. Write it as YEAR-MONTH-DAY, such as 2026-11-27; it is a day in UTC."
+            f"The day is {text!r}. Write it as YEAR-MONTH-DAY, such as 2026-11-27; it is a day in"
+            " UTC."
         ) from None
     return begin, begin + DAY

@@ -36,6 +36,7 @@ class ActionModule(InstanceDeviceAction[Args]):
     def device(self, args: Args) -> dict[str, object]:
         if args["state"] == "present" and not args["path"]:
             raise DroverError(
-                "The medium has no path. Nothing was done: give the path of its image, drover_disk_path (option path)."
+                "The medium has no path. Nothing was done: give the path of its image,"
+                " drover_disk_path (option path)."
             )
         return {key: args[key] for key in ("path", "target")}

@@ -74,8 +74,9 @@ class ActionModule(InstanceDeviceAction[Args]):
         if args["state"] == RESIZED:
             if args["path"]:
                 raise DroverError(
-                    "A disk that is made larger has no path. Nothing was done: leave out drover_disk_path (option path), and name the disk by "
-                    "drover_disk (option target) alone, such as vda."
+                    "A disk that is made larger has no path. Nothing was done: leave out"
+                    " drover_disk_path (option path), and name the disk by drover_disk (option"
+                    " target) alone, such as vda."
                 )
             return {"target": args["target"], "size_gb": size}
         return {

@@ -102,7 +102,7 @@ class ActionModule(DroverAction[Args]):
             unknown: list[Any] | None = [] if args["allow_unknown"] else None
             result = {}
             if args["instances"] is not None and selector is None:
-                chosen = self._named(connection, chosen, args["instances"], unknown)
+                chosen = self._read_named_instances(connection, chosen, args["instances"], unknown)
                 result["lines"] = self._lines(connection, chosen, now, task_vars)
             nodes = [
                 *compute_nodes.by_host(
@@ -150,7 +150,7 @@ class ActionModule(DroverAction[Args]):
             ]
         return lines[1:]
 
-    def _named(
+    def _read_named_instances(
         self,
         connection: Connection,
         found: Iterable[Mapping[str, Any]],
@@ -171,8 +171,14 @@ class ActionModule(DroverAction[Args]):
                     "uri": row["uri"],
                     "flavor": row["flavor"],
                     "nodes": row["nodes"],
-                    "migration": row["migration"]
-                    and {key: value for key, value in row["migration"].items() if key != "details"},
+                    "migration": (
+                        row["migration"]
+                        and {
+                            key: value
+                            for key, value in row["migration"].items()
+                            if key != "details"
+                        }
+                    ),
                     "migrations": instances.newest_migrations(connection, row["uuid"], MIGRATIONS),
                     "asked": instance_lookup.as_named(row),
                     "request": resize_destination.request(connection, row),

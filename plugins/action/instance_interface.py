@@ -53,11 +53,13 @@ class ActionModule(InstanceDeviceAction[Args]):
     def device(self, args: Args) -> dict[str, object]:
         if args["state"] == "present" and not (args["network"] or args["bridge"]):
             raise DroverError(
-                "The new interface has neither a network nor a bridge. Nothing was done: give one of them."
+                "The new interface has neither a network nor a bridge. Nothing was done: give one"
+                " of them."
             )
         model = args["model"]
         if args["state"] == "present" and model not in NETWORK_MODELS:
             raise DroverError(
-                f"There is no model {shown(model)} of a network card{did_you_mean(model, NETWORK_MODELS)}. Nothing was done: correct model."
+                f"There is no model {shown(model)} of a network"
+                f" card{did_you_mean(model, NETWORK_MODELS)}. Nothing was done: correct model."
             )
         return {key: args[key] for key in ("network", "bridge", "mac", "model")}

@@ -43,7 +43,8 @@ class ActionModule(OperatingAction[Args]):
         changes = labels.checked(args["labels"], "Option labels", removals=True)
         if not changes:
             raise DroverError(
-                "Which labels? Name in labels those to set, such as project: web, and those to remove with null as their value."
+                "Which labels? Name in labels those to set, such as project: web, and those to"
+                " remove with null as their value."
             )
         wanted = selecting.instances(self.store(args, task_vars), args, self.show)
         return self.operate(

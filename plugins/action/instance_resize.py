@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Resize instances, confirm or revert it: one run of conductor.resize.Resize."""
+"""Resize instances, confirm or revert it: one run of conductor.resize.ResizeRun."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.sch
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize import (
     CONFIRM,
     REVERT,
-    Resize,
     ResizeRequest,
+    ResizeRun,
 )
 
 
@@ -60,7 +60,7 @@ class ActionModule(ConductorAction[Args]):
         request = ResizeRequest(
             wanted, settings, new_size(args), args["ending"] or None, args["host"] or None
         )
-        resize = Resize(self.ports(args, task_vars), request)
+        resize = ResizeRun(self.ports(args, task_vars), request)
         result = resize.run()
         if self._task.diff:
             result["diff"] = [difference(*each) for each in resize.differences]

@@ -13,7 +13,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.act
     StoreArgs,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import (
-    Actor,
+    LeaseHolder,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
     Variables,
@@ -48,7 +48,7 @@ class ActionModule(DroverAction[Args]):
             raise DroverError(
                 "seconds must be at least 1, because a lease that expires at once reserves nothing."
             )
-        actor = Actor.of_this_task()
+        actor = LeaseHolder.of_this_task()
         with self.store(args, task_vars).write() as connection:
             if args["state"] == "absent":
                 released = leases.release(connection, args["host"], actor, args["force"])

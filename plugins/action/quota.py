@@ -94,8 +94,8 @@ class ActionModule(DroverAction[Args]):
             else:
                 if not limits and not resource_limits:
                     raise DroverError(
-                        f"{who}: no limit is given. Set instances, cores, ram or resources, or remove all limits of the project with "
-                        "state absent."
+                        f"{who}: no limit is given. Set instances, cores, ram or resources, or"
+                        " remove all limits of the project with state absent."
                     )
                 after, changed = quotas.ensure(connection, project, {**limits, **resource_limits})
                 result = {"changed": changed, "quota": {"project": project, "limits": after}}

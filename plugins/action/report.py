@@ -74,13 +74,18 @@ class ActionModule(DroverAction[Args]):
             self.show(line)
         if not self._task.check_mode:
             file.write(after)
-        result = {"changed": changed, "path": file.path, "summary": _plain(view), "table": lines}
+        result = {
+            "changed": changed,
+            "path": file.path,
+            "summary": _make_summary(view),
+            "table": lines,
+        }
         if changed and self._task.diff:
             result["diff"] = [_difference(file.path, before, after)]
         return result
 
 
-def _plain(view: ReportView) -> dict[str, object]:
+def _make_summary(view: ReportView) -> dict[str, object]:
     summary: dict[str, object] = {
         key: value for key, value in view["summary"].items() if key != "figures"
     }

@@ -84,7 +84,7 @@ class ActionModule(DroverAction[Args]):
             again = replay(
                 store, policy.over(args["replay"]), args["service_down_time"], args["export"]
             )
-            return self._shown(
+            return self._show_simulation(
                 args, {"changed": False, "replay": again, "lines": replay_lines(again)}
             )
         # Read the file before the work begins, because it may be unreadable.
@@ -114,9 +114,9 @@ class ActionModule(DroverAction[Args]):
                 file.write(after)
             for state in (simulation["before"], simulation["after"]):
                 state.pop("map", None)
-        return self._shown(args, {**result, "simulation": simulation})
+        return self._show_simulation(args, {**result, "simulation": simulation})
 
-    def _shown(self, args: Args, result: dict[str, Any]) -> dict[str, object]:
+    def _show_simulation(self, args: Args, result: dict[str, Any]) -> dict[str, object]:
         if args["show"]:
             # Show the lines here, because some output formats of Ansible fold the long lines of a
             # result.
@@ -134,7 +134,8 @@ def _of_text(given: Any) -> Any:
     except yaml.MarkedYAMLError as problem:
         where = f"line {problem.problem_mark.line + 1}" if problem.problem_mark else "line 1"
         raise DroverError(
-            f"The changes, {where}: {yaml_errors.in_words(problem)}. Write a list, such as - lose_hosts: [kvm1]."
+            f"The changes, {where}: {yaml_errors.in_words(problem)}. Write a list, such as -"
+            " lose_hosts: [kvm1]."
         ) from None
 
 
@@ -142,6 +143,6 @@ def _refuse_with_replay(args: Args) -> None:
     for option in ("changes", "flavors", "path"):
         if args[option]:
             raise DroverError(
-                f"replay decides again what was decided before, on the fleet as it is, and {option} is about a fleet that changes. "
-                "Leave one of them out."
+                f"replay decides again what was decided before, on the fleet as it is, and {option}"
+                " is about a fleet that changes. Leave one of them out."
             )

@@ -59,7 +59,7 @@ class ActionModule(DroverAction[Args]):
     _requires_connection = False
 
     def act(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
-        _check(args)
+        _check_options(args)
         store = self.store(args, task_vars)
         result = getattr(self, f"_{args['state']}")(store, args)
         diff = result.pop("shown")
@@ -107,7 +107,7 @@ class ActionModule(DroverAction[Args]):
             exported = transfer.export(
                 connection, args["path"], time.time(), dry=self._task.check_mode
             )
-        shown = (_counted(exported["before"]), _counted(exported["rows"]))
+        shown = (_count_rows(exported["before"]), _count_rows(exported["rows"]))
         return {
             "changed": exported["changed"],
             "rows": exported["rows"],
@@ -121,10 +121,14 @@ class ActionModule(DroverAction[Args]):
         with Export(args["path"]) as exported, store.write() as connection:
             found = transfer.load(connection, exported)
         before = {} if found["changed"] else found["rows"]
-        return {**found, "path": args["path"], "shown": (_counted(before), _counted(found["rows"]))}
+        return {
+            **found,
+            "path": args["path"],
+            "shown": (_count_rows(before), _count_rows(found["rows"])),
+        }
 
 
-def _check(args: Args) -> None:
+def _check_options(args: Args) -> None:
     """Refuse options of other states, and make the path absolute."""
     for option, value, states in (
         ("release_expired", args["release_expired"], ["healed"]),
@@ -132,13 +136,14 @@ def _check(args: Args) -> None:
     ):
         if value and args["state"] not in states:
             raise DroverError(
-                f"{option} goes with state={' or state='.join(states)}, not with state={args['state']}. Leave it out."
+                f"{option} goes with state={' or state='.join(states)}, not with"
+                f" state={args['state']}. Leave it out."
             )
     if args["path"]:
         args["path"] = os.path.abspath(os.path.expanduser(args["path"]))
 
 
-def _counted(rows: Mapping[str, int] | None) -> list[str]:
+def _count_rows(rows: Mapping[str, int] | None) -> list[str]:
     return [f"{name} {count}" for name, count in sorted((rows or {}).items()) if count]
 
 

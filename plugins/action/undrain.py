@@ -58,7 +58,8 @@ class ActionModule(ConductorAction[Args]):
             )
         if not args["host"]:
             raise DroverError(
-                "What is brought back? Give host, the names of hosts, or pool, the name of a storage pool. Nothing was done."
+                "What is brought back? Give host, the names of hosts, or pool, the name of a"
+                " storage pool. Nothing was done."
             )
         moves = MoveSettings(
             MigrationLimits(args["max_migrations"]), shutdown_timeout=args["shutdown_timeout"]

@@ -15,11 +15,14 @@ class ModuleDocFragment:
 options: {}
 attributes:
   check_mode:
-    description: Can run in C(check_mode) and return changed status prediction without modifying target.
+    description: Can run in C(check_mode) and return changed status prediction without modifying
+      target.
   diff_mode:
-    description: Will return details on what has changed (or possibly needs changing in C(check_mode)), when in diff mode.
+    description: Will return details on what has changed (or possibly needs changing in
+      C(check_mode)), when in diff mode.
   idempotent:
-    description: When run twice in a row outside check mode, with the same arguments, the second invocation indicates no change.
+    description: When run twice in a row outside check mode, with the same arguments, the second
+      invocation indicates no change.
 """
 
     # Modules that predict, show and repeat their changes.
@@ -67,7 +70,8 @@ attributes:
 options: {}
 attributes:
   action_group:
-    description: Use C(group/drover.compute.all) in C(module_defaults) to set defaults for this module.
+    description: Use C(group/drover.compute.all) in C(module_defaults) to set defaults for this
+      module.
     support: full
     membership:
       - drover.compute.all

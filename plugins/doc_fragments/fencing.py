@@ -24,7 +24,8 @@ options:
     type: int
     default: 180
   down_percent:
-    description: No host is fenced if this share of the fleet, and more than one host, looks dead at the same time.
+    description: No host is fenced if this share of the fleet, and more than one host, looks dead at
+      the same time.
     type: int
     default: 50
 """

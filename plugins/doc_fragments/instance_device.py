@@ -14,7 +14,8 @@ class ModuleDocFragment:
 options:
   name:
     description:
-      - The name of the instance, or its uuid. It is not changed if libvirt has its uuid under another name.
+      - The name of the instance, or its uuid. It is not changed if libvirt has its uuid under
+        another name.
       - One of O(name) and O(uuid) is required.
     type: str
   uuid:

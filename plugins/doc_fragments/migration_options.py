@@ -10,21 +10,23 @@ import textwrap
 #: The options of module_utils._migration.options.SPEC.
 _OPTIONS = r"""
 bandwidth_mib:
-  description: At most so many MiB per second, of memory and of disks each, after a switch to post-copy too.
+  description: At most so many MiB per second, of memory and of disks each, after a switch to
+    post-copy too.
   type: int
 parallel_connections:
-  description: Send memory over so many connections at once, 2 or more. Useful if one connection cannot use the whole bandwidth of the
-    network.
+  description: Send memory over so many connections at once, 2 or more. Useful if one connection
+    cannot use the whole bandwidth of the network.
   type: int
 auto_converge:
   description: Slow down the guest's CPUs if it changes memory faster than the network can send it.
   type: bool
 post_copy:
   description:
-    - Begin the migration so that O({prefix}.on_timeout=post_copy) can switch it to post-copy. Then the guest runs at the destination
-      and fetches its memory from the source.
+    - Begin the migration so that O({prefix}.on_timeout=post_copy) can switch it to post-copy. Then
+      the guest runs at the destination and fetches its memory from the source.
     - Post-copy always ends, but until then the guest needs both hosts and the network between them.
-    - QEMU needs userfaultfd at the destination (sysctl C(vm.unprivileged_userfaultfd=1) where it does not run as root).
+    - QEMU needs userfaultfd at the destination (sysctl C(vm.unprivileged_userfaultfd=1) where it
+      does not run as root).
   type: bool
 tls:
   description:
@@ -33,39 +35,45 @@ tls:
   type: bool
 tunnelled:
   description:
-    - Send memory through libvirt's own connection, which SSH usually encrypts. This is slower, and not possible for copied disks.
+    - Send memory through libvirt's own connection, which SSH usually encrypts. This is slower, and
+      not possible for copied disks.
   type: bool
 compression:
   description:
     - V(xbzrle) sends only the changed bytes of a page that was sent before.
-    - V(zlib) and V(zstd) compress pages on several connections, and need O({prefix}.parallel_connections) and libvirt 9.4.
+    - V(zlib) and V(zstd) compress pages on several connections, and need
+      O({prefix}.parallel_connections) and libvirt 9.4.
   type: str
   choices: [xbzrle, zlib, zstd]
 max_downtime_ms:
-  description: The maximum pause of the guest at the end of a live move, in milliseconds. The default is QEMU's, 300.
+  description: The maximum pause of the guest at the end of a live move, in milliseconds. The
+    default is QEMU's, 300.
   type: int
 timeout_per_gib:
   description:
-    - The time limit of a live move, in seconds for each GiB of memory and of each copied disk. Memory and each disk count as at least 2
-      GiB.
+    - The time limit of a live move, in seconds for each GiB of memory and of each copied disk.
+      Memory and each disk count as at least 2 GiB.
     - By default 800, as in Nova.
   type: int
 on_timeout:
   description:
-    - The action at the time limit of a live move. In each case the move ends, and one host has the guest.
+    - The action at the time limit of a live move. In each case the move ends, and one host has the
+      guest.
     - V(abort), the default, aborts the move. The guest continues at the source.
-    - V(post_copy) switches the move to post-copy, which O({prefix}.post_copy) must allow. If this does not succeed within the same
-      time again, the move is aborted.
-    - V(pause) pauses the guest, so that its memory no longer changes. The guest continues at the destination.
-      If no data is sent for 60 seconds, the move is aborted and the guest continues at the source.
-    - V(shutdown) aborts the move, shuts the guest down cleanly, moves it cold and starts it at the destination. If the guest does
-      not shut down within 180 seconds, it stays at the source. If the cold move fails, it is started there again.
+    - V(post_copy) switches the move to post-copy, which O({prefix}.post_copy) must allow. If this
+      does not succeed within the same time again, the move is aborted.
+    - V(pause) pauses the guest, so that its memory no longer changes. The guest continues at the
+      destination. If no data is sent for 60 seconds, the move is aborted and the guest continues at
+      the source.
+    - V(shutdown) aborts the move, shuts the guest down cleanly, moves it cold and starts it at the
+      destination. If the guest does not shut down within 180 seconds, it stays at the source. If
+      the cold move fails, it is started there again.
   type: str
   choices: [abort, post_copy, pause, shutdown]
 copy_storage:
   description:
-    - V(auto), the default, copies only disks on local storage. If a disk is on shared storage that the destination does not see, the move
-      is refused; mount the storage there.
+    - V(auto), the default, copies only disks on local storage. If a disk is on shared storage that
+      the destination does not see, the move is refused; mount the storage there.
     - V(never) refuses to move an instance with local disks.
     - V(always) also copies disks from shared storage that the destination does not see.
   type: str
@@ -91,13 +99,15 @@ destination_uri:
   type: str
 host_uuids_there:
   description:
-    - The uuids that libvirt of the destination may have, as C(host_uuid) of M(drover.compute.hypervisor_info). One with another uuid counts as not
-      reached. Without them no uuid is compared.
+    - The uuids that libvirt of the destination may have, as C(host_uuid) of
+      M(drover.compute.hypervisor_info). One with another uuid counts as not reached. Without them
+      no uuid is compared.
   type: list
   elements: str
   default: []
 migrate_uri:
-  description: The URI to which the guest's memory is sent, such as C(tcp://10.0.0.2). By default the destination chooses it.
+  description: The URI to which the guest's memory is sent, such as C(tcp://10.0.0.2). By default
+    the destination chooses it.
   type: str
 live:
   description: True for a live move, false for a cold one. By default a running domain moves live.
@@ -114,11 +124,13 @@ begin:
   type: bool
   default: true
 will_stop:
-  description: With O(check=true), accept a running domain for a cold move, because it will be shut down before.
+  description: With O(check=true), accept a running domain for a cold move, because it will be shut
+    down before.
   type: bool
   default: false
 autostart:
-  description: True if the domain starts with the destination's libvirt; by default as at the source.
+  description: True if the domain starts with the destination's libvirt; by default as at the
+    source.
   type: bool
 numa:
   description:
@@ -144,43 +156,47 @@ resized:
   default: false
 used_elsewhere:
   description:
-    - Files that domains of other hypervisors use or may use, as in M(drover.compute.domain). They are never deleted at the source.
+    - Files that domains of other hypervisors use or may use, as in M(drover.compute.domain). They
+      are never deleted at the source.
   type: list
   elements: raw
   default: []
 shared_folders:
-  description: Folders of this host that the operator has declared as shared storage. Files in them count as shared.
+  description: Folders of this host that the operator has declared as shared storage. Files in them
+    count as shared.
   type: list
   elements: str
   default: []
 devices_there:
   description:
-    - A mapping of the path of a block device to its worldwide name at the destination, or to V(declared) if the operator has declared that
-      both hosts have the same device. A domain with any other device cannot be moved.
+    - A mapping of the path of a block device to its worldwide name at the destination, or to
+      V(declared) if the operator has declared that both hosts have the same device. A domain with
+      any other device cannot be moved.
   type: dict
   default: {}
 file_systems_there:
   description:
-    - A mapping of folders of the destination to a text for the file system that each is on. Without it, folders with equal free space and equal size
-      are on one.
+    - A mapping of folders of the destination to a text for the file system that each is on. Without
+      it, folders with equal free space and equal size are on one.
   type: dict
   default: {}
 addresses_there:
-  description: The addresses of the destination, as C(addresses) of M(drover.compute.hypervisor_info); empty where they are not known.
+  description: The addresses of the destination, as C(addresses) of
+    M(drover.compute.hypervisor_info); empty where they are not known.
   type: list
   elements: str
   default: []
 images_there:
   description:
-    - Checksums of images at the destination, as C(images) of M(drover.compute.hypervisor_info). Other images are read over the
-      network.
+    - Checksums of images at the destination, as C(images) of M(drover.compute.hypervisor_info).
+      Other images are read over the network.
   type: list
   elements: dict
   default: []
 """
 
 
-def _below(option: str, *texts: str) -> str:
+def _suboptions(option: str, *texts: str) -> str:
     """A part of a fragment: the suboptions of an option, as the texts have them."""
     return f"  {option}:\n    suboptions:\n" + "".join(
         textwrap.indent(text.lstrip("\n"), " " * 6) for text in texts
@@ -194,12 +210,15 @@ class ModuleDocFragment:
     """Documentation fragments ``drover.compute.migration_options``; with the further options of a
     move, ``.moves``.
 
-    One for each spec of ansible_border.conducting: ``.limits``, ``.drain``, ``.size``, ``.resize`` and ``.instances``.
+    One for each spec of ansible_border.conducting: ``.limits``, ``.drain``, ``.size``, ``.resize``
+    and ``.instances``.
     """
 
     # These names have types, because ansible-test reads names without types as constants.
-    DOCUMENTATION: str = "options:\n" + _below("options", _OPTIONS.replace("{prefix}", "options"))
-    MOVES: str = "options:\n" + _below("start", *_START) + _below("abort", *_START)
+    DOCUMENTATION: str = "options:\n" + _suboptions(
+        "options", _OPTIONS.replace("{prefix}", "options")
+    )
+    MOVES: str = "options:\n" + _suboptions("start", *_START) + _suboptions("abort", *_START)
     LIMITS: str = r"""
 options:
   max_migrations:

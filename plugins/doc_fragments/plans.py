@@ -23,7 +23,8 @@ options:
 options:
   extra_moves:
     description:
-      - The number of instances of other hosts that may move to make room, if the host cannot be emptied otherwise.
+      - The number of instances of other hosts that may move to make room, if the host cannot be
+        emptied otherwise.
       - The variable C(drover_extra_moves) sets it too.
     type: int
     default: 0
@@ -48,19 +49,22 @@ options:
     type: int
   solver_seconds:
     description:
-      - Seconds for an exact model, if no other method places all instances. It needs the Python package highspy.
+      - Seconds for an exact model, if no other method places all instances. It needs the Python
+        package highspy.
       - The variable C(drover_solver_seconds) sets it too.
     type: float
     default: 0
   migration:
     description:
-      - The options of the migrations. C(bandwidth_mib) counts for the expected time. The variable C(drover_migration) sets it too.
+      - The options of the migrations. C(bandwidth_mib) counts for the expected time. The variable
+        C(drover_migration) sets it too.
     type: dict
     default: {}
   excluded:
     description:
-      - Compute nodes that an instance must not go to, because a move there has failed before. A mapping of the uuid of the instance to
-        a mapping of the uuids of their providers to the reason.
+      - Compute nodes that an instance must not go to, because a move there has failed before. A
+        mapping of the uuid of the instance to a mapping of the uuids of their providers to the
+        reason.
     type: dict
     default: {}
 """
@@ -72,7 +76,8 @@ options:
     type: int
     default: 10
   threshold:
-    description: Moves are planned only if the score is above this. The variable C(drover_rebalance_threshold) sets it too.
+    description: Moves are planned only if the score is above this. The variable
+      C(drover_rebalance_threshold) sets it too.
     type: float
     default: 0.01
   margin:
@@ -84,7 +89,8 @@ options:
     default: 0.005
   cost_per_gib:
     description:
-      - Additional gain that a move needs for each GiB of the memory of its instance, times the number of compute nodes as in O(margin).
+      - Additional gain that a move needs for each GiB of the memory of its instance, times the
+        number of compute nodes as in O(margin).
       - The variable C(drover_rebalance_cost_per_gib) sets it too.
     type: float
     default: 0.0
@@ -94,12 +100,14 @@ options:
     type: int
     default: 3600
   weights:
-    description: The weight of each resource class in the score, V(1) by default. The variable C(drover_rebalance_weights) sets it too.
+    description: The weight of each resource class in the score, V(1) by default. The variable
+      C(drover_rebalance_weights) sets it too.
     type: dict
     default: {}
   despite_maintenance:
     description:
-      - Also plan while hosts are drained, among the other hosts. The variable C(drover_rebalance_despite_maintenance) sets it too.
+      - Also plan while hosts are drained, among the other hosts. The variable
+        C(drover_rebalance_despite_maintenance) sets it too.
     type: bool
     default: false
 """
@@ -114,13 +122,14 @@ options:
     type: int
     default: 0
   batch_size:
-    description: The most hosts in a batch. V(0) sets no limit. The variable C(drover_rolling_batch_size) sets it too.
+    description: The most hosts in a batch. V(0) sets no limit. The variable
+      C(drover_rolling_batch_size) sets it too.
     type: int
     default: 0
   back:
     description:
-      - The instances return before the next batch, so that each batch starts with the present fleet. With V(false) they stay at their
-        destinations.
+      - The instances return before the next batch, so that each batch starts with the present
+        fleet. With V(false) they stay at their destinations.
     type: bool
     default: true
   unmovable:
@@ -129,7 +138,8 @@ options:
     choices: [fail, shutdown]
     default: fail
   empty:
-    description: Hosts that count as empty, although they may have instances, for example instances that an earlier batch shut down there.
+    description: Hosts that count as empty, although they may have instances, for example instances
+      that an earlier batch shut down there.
     type: list
     elements: str
     default: []

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Documentation fragments ``drover.compute.store`` and, for lookups and inventory, ``.plugin``."""
+    """Documentation fragments ``drover.compute.store`` and, for lookups and inventory,
+    ``.plugin``.
+    """
 
     DOCUMENTATION = r"""
 options:
@@ -15,11 +17,13 @@ options:
     description:
       - The SQLAlchemy URL of the store, such as V(sqlite:////var/lib/drover/store.db) or
         V(postgresql://drover:secret@db.example.com/drover). The password in it is never shown.
-      - Without it the variable C(drover_store_url) is used, then the environment variable E(DROVER_STORE_URL), then C(store_url) in the
-        section C([drover]) of C(ansible.cfg), then SQLite in C(drover/store.db) under Ansible's home.
+      - Without it the variable C(drover_store_url) is used, then the environment variable
+        E(DROVER_STORE_URL), then C(store_url) in the section C([drover]) of C(ansible.cfg), then
+        SQLite in C(drover/store.db) under Ansible's home.
     type: str
 requirements:
-  - SQLAlchemy, alembic, os-traits and numpy on the controller; psycopg for PostgreSQL; see requirements.txt of the collection
+  - SQLAlchemy, alembic, os-traits and numpy on the controller; psycopg for PostgreSQL; see
+    requirements.txt of the collection
 """
 
     PLUGIN = r"""

@@ -42,7 +42,8 @@ CLOCKS = ("pycdlib.pycdlib", "pycdlib.headervd", "pycdlib.dates", "pycdlib.rockr
 def cloud_init_seed(value: Any, instance_id: Any = None, hostname: Any = None) -> str:
     """Return a seed for cloud-init's NoCloud data source.
 
-    :param value: a mapping with any of user_data, meta_data, network_config, each text or a mapping.
+    :param value: a mapping with any of user_data, meta_data, network_config, each text or a
+        mapping.
     :param instance_id, hostname: defaults of instance-id and local-hostname in meta_data.
     :returns: the ISO image in Base64, the same for the same input.
     :raises AnsibleFilterError: the input is not valid, or pycdlib is missing.
@@ -147,7 +148,9 @@ class _Stopped:
 
 @contextlib.contextmanager
 def _stopped_clock() -> Iterator[None]:
-    """Stop the clock of pycdlib, which writes the current time into an image and has no option for this."""
+    """Stop the clock of pycdlib, which writes the current time into an image and has no option for
+    this.
+    """
     modules: list[Any] = [
         sys.modules[name] for name in CLOCKS if hasattr(sys.modules.get(name), "time")
     ]

@@ -27,11 +27,13 @@ def disk_layout(
 ) -> list[dict[str, object]]:
     """Return the disks of a definition in order, for the domain template and the module domain.
 
-    :param disks: each has size_gb (GiB) and may have image (the path of a file, or the name of an image), image_format, path, pool, source.
+    :param disks: each has size_gb (GiB) and may have image (the path of a file, or the name of an
+        image), image_format, path, pool, source.
     :param base: the path of disks without their own path; -vda.qcow2 and so on is added.
     :param images: the path of each image by its name, on the host; None in check mode for an image
         that does not exist yet.
-    :param pools: the storage pools of the host by their names, each with type and path, as of a claim.
+    :param pools: the storage pools of the host by their names, each with type and path, as of a
+        claim.
     :param uuid: the uuid of the instance, the start of the names of its volumes.
     :returns: for each disk target (such as vda), path (None for a volume), pool and volume (None
         for a file), format, source (the description of an existing disk for the domain, otherwise
@@ -82,7 +84,8 @@ def _volume(
 ) -> dict[str, object]:
     if not uuid:
         raise AnsibleFilterError(
-            f"The disk {target} is a volume of the storage pool {disk['pool']}, which needs the uuid of the instance for its name."
+            f"The disk {target} is a volume of the storage pool {disk['pool']}, which needs the"
+            " uuid of the instance for its name."
         )
     place = {"pool": disk["pool"], "volume": f"{uuid}-{target}"}
     make = {**place, "size_gb": disk["size_gb"], "format": "raw", **_image(disk, images)}
@@ -102,8 +105,8 @@ def _pool(name: str, pools: dict[str, dict[str, str | None]]) -> dict[str, str |
     pool = pools.get(name)
     if pool is None:
         raise AnsibleFilterError(
-            f"The host has no storage pool {name} by its last discovery. Name it in drover_storage_pools of the host, and run "
-            "drover.compute.discover."
+            f"The host has no storage pool {name} by its last discovery. Name it in"
+            " drover_storage_pools of the host, and run drover.compute.discover."
         )
     return pool
 
@@ -111,8 +114,8 @@ def _pool(name: str, pools: dict[str, dict[str, str | None]]) -> dict[str, str |
 def _folder(name: str, pool: dict[str, str | None]) -> str:
     if kinds.of_pool(pool).form is not kinds.Form.FOLDER or not pool["path"]:
         raise AnsibleFilterError(
-            f"The storage pool {name} is of the type {pool['type']}, in which no disk of a definition is made: give a pool of the type "
-            f"{', '.join(kinds.made_in())}."
+            f"The storage pool {name} is of the type {pool['type']}, in which no disk of a"
+            f" definition is made: give a pool of the type {', '.join(kinds.made_in())}."
         )
     return pool["path"]
 

@@ -43,9 +43,9 @@ def _answer(variables: Mapping[str, object]) -> dict[str, object]:
         "unreached": sorted(set(unreached)),
         "lacking": compared.get("lacking"),
         "names": compared.get("names"),
-        "migration": to_plain(variables["drover_migration"])
-        if "drover_migration" in variables
-        else None,
+        "migration": (
+            to_plain(variables["drover_migration"]) if "drover_migration" in variables else None
+        ),
         "migration_address": next(
             (str(variables[name]) for name in ("drover_migration_address",) if name in variables),
             None,

@@ -23,15 +23,17 @@ def guest(
 ) -> dict[str, object]:
     """Return all hardware settings in the domain XML of a claimed instance.
 
-    :param claim: an item of place_claims: name, host, arch, domain_type (the best of the host), vcpus, guest (the keys of its hardware, as in the
-        definition, and if it has them extra_specs of its flavor and image_properties), disks, networks; and if it
-        has devices of its host pci_devices and mdevs.
+    :param claim: an item of place_claims: name, host, arch, domain_type (the best of the host),
+        vcpus, guest (the keys of its hardware, as in the definition, and if it has them extra_specs
+        of its flavor and image_properties), disks, networks; and if it has devices of its host
+        pci_devices and mdevs.
     :param domain_type, cpu: the variables drover_domain_type and drover_cpu of the host.
     :param disks: the result of the filter disk_layout.
     :param seed: path, or empty.
     :returns: domain_type, cpu (None, or mode, model and features), and the results of
         hardware.hardware(), drives() and devices.with_devices().
-    :raises AnsibleFilterError: a value is not valid, the sources contradict each other, or the host does not support it.
+    :raises AnsibleFilterError: a value is not valid, the sources contradict each other, or the host
+        does not support it.
     """
     claim, of_host = to_plain(claim), {"domain_type": to_plain(domain_type), "cpu": to_plain(cpu)}
     where = f"Instance {claim.get('name')} on {claim.get('host')}"

@@ -43,12 +43,14 @@ def _peer(host: str, variables: Mapping[str, object]) -> dict[str, object]:
         where = destination(uri) if uri else None
     except TrustProblem as problem:
         raise AnsibleFilterError(
-            f"Host {host}: {problem}. Set up its SSH by hand, or set a plain drover_migration_uri. No line was written."
+            f"Host {host}: {problem}. Set up its SSH by hand, or set a plain drover_migration_uri."
+            " No line was written."
         ) from None
     if where and where.user and where.user not in [each["user"] for each in accounts]:
         raise AnsibleFilterError(
-            f"Host {host}: its drover_migration_uri logs in as {where.user}, but Ansible works there as "
-            f"{' and '.join(each['user'] for each in accounts)}. Let both use the same account, or set up its SSH by hand. No line was written."
+            f"Host {host}: its drover_migration_uri logs in as {where.user}, but Ansible works"
+            f" there as {' and '.join(each['user'] for each in accounts)}. Let both use the same"
+            " account, or set up its SSH by hand. No line was written."
         )
     return {
         "host": host,
@@ -82,13 +84,16 @@ def _sources(host: str, value: Any) -> list[str]:
         ]
     except (TypeError, ValueError) as problem:
         raise AnsibleFilterError(
-            f"Host {host}: drover_migration_source: {problem}. Give the addresses or networks from which it connects to other hosts, such as "
-            "10.0.0.11 or 10.0.0.0/24. No line was written."
+            f"Host {host}: drover_migration_source: {problem}. Give the addresses or networks from"
+            " which it connects to other hosts, such as 10.0.0.11 or 10.0.0.0/24. No line was"
+            " written."
         ) from None
 
 
 def _refuse_shared_limits(peers: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse a limit on a key that several hosts have: sshd takes the first line of a key, and would refuse the other hosts."""
+    """Refuse a limit on a key that several hosts have: sshd takes the first line of a key, and
+    would refuse the other hosts.
+    """
     owners: dict[str, list[Mapping[str, Any]]] = {}
     for each in peers:
         for key in {key["public_key"] for key in each["keys"] if key["public_key"]}:
@@ -96,8 +101,9 @@ def _refuse_shared_limits(peers: Sequence[Mapping[str, Any]]) -> None:
     for shared in owners.values():
         if len(shared) > 1 and any(each["sources"] != shared[0]["sources"] for each in shared):
             raise AnsibleFilterError(
-                f"{', '.join(each['host'] for each in shared)} have the same SSH key, which drover_migration_source cannot limit to one of "
-                "them. Give each host a key of its own, or leave out drover_migration_source. No line was written."
+                f"{', '.join(each['host'] for each in shared)} have the same SSH key, which"
+                " drover_migration_source cannot limit to one of them. Give each host a key of its"
+                " own, or leave out drover_migration_source. No line was written."
             )
 
 

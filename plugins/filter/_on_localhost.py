@@ -24,14 +24,19 @@ def on_localhost(
         advice = (
             f"Add it: --limit localhost,{limit}."
             if takes_limit
-            else "Run it without --limit. Name the host or the instance with a variable, such as -e drover_host=kvm1 or -e drover_instance=web1."
+            else (
+                "Run it without --limit. Name the host or the instance with a variable, such as -e"
+                " drover_host=kvm1 or -e drover_instance=web1."
+            )
         )
         raise AnsibleFilterError(
-            f"Nothing was done: --limit {limit} leaves out localhost, where this playbook works. {advice}"
+            f"Nothing was done: --limit {limit} leaves out localhost, where this playbook works."
+            f" {advice}"
         )
     if limit and later and not hosts_of(later, limit, _with(later, groups)):
         raise AnsibleFilterError(
-            f"Nothing was done: --limit {limit} leaves out {later}, on which this playbook works after localhost. Run it without --limit."
+            f"Nothing was done: --limit {limit} leaves out {later}, on which this playbook works"
+            " after localhost. Run it without --limit."
         )
     return "localhost"
 

@@ -25,27 +25,28 @@ def some_host(
     unknown = no_host(pattern, groups)
     if unknown:
         raise AnsibleFilterError(unknown)
-    named = _named(pattern)
+    named = _join_patterns(pattern)
     if limit and not hosts_of(named, limit, groups):
         raise AnsibleFilterError(
-            f"Nothing was done: --limit {limit} leaves out every host that matches {named}. Run it without --limit."
+            f"Nothing was done: --limit {limit} leaves out every host that matches {named}. Run it"
+            " without --limit."
         )
     return pattern
 
 
 def no_host(pattern: str | list[str], groups: Mapping[str, Iterable[str]]) -> str | None:
     """Return a sentence if the inventory has no host that matches a pattern."""
-    named = _named(pattern)
+    named = _join_patterns(pattern)
     if hosts_of(named, "", groups):
         return None
     known = {host for hosts in groups.values() for host in hosts} | set(groups)
     return (
-        f"Nothing was done: the inventory has no host that matches {named}{which_name(named, known)}. Correct the name, or add the host to "
-        "the inventory."
+        "Nothing was done: the inventory has no host that matches"
+        f" {named}{which_name(named, known)}. Correct the name, or add the host to the inventory."
     )
 
 
-def _named(pattern: str | list[str]) -> str:
+def _join_patterns(pattern: str | list[str]) -> str:
     return pattern if isinstance(pattern, str) else ",".join(map(str, pattern))
 
 

@@ -25,8 +25,10 @@ def whole_fleet(pattern: str, limit: str | None, groups: Mapping[str, Iterable[s
                 f" and {len(missing) - 5} more" if len(missing) > 5 else ""
             )
             raise AnsibleFilterError(
-                f"Nothing was done: --limit {limit} leaves out {named}, and this playbook needs every hypervisor. Hosts that need no change stay "
-                "as they are, so run it without --limit. For a part of the fleet alone, name its group, such as -e drover_hypervisors=site_a."
+                f"Nothing was done: --limit {limit} leaves out {named}, and this playbook needs"
+                " every hypervisor. Hosts that need no change stay as they are, so run it without"
+                " --limit. For a part of the fleet alone, name its group, such as -e"
+                " drover_hypervisors=site_a."
             )
     return pattern
 

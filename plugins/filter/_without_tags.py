@@ -28,8 +28,9 @@ def without_tags(hosts: str) -> str:
     arguments += [f"--skip-tags {','.join(sorted(skipped))}"] if skipped else []
     if arguments and any(map(_is_ours, context.CLIARGS.get("args") or ())):
         raise AnsibleFilterError(
-            f"Nothing was done: the playbooks of drover.compute have no tags, and this run has {' and '.join(arguments)}. Run it without. "
-            "--check shows what would be done; variables leave out steps, such as -e drover_rolling_reboot=never."
+            "Nothing was done: the playbooks of drover.compute have no tags, and this run has"
+            f" {' and '.join(arguments)}. Run it without. --check shows what would be done;"
+            " variables leave out steps, such as -e drover_rolling_reboot=never."
         )
     return hosts
 

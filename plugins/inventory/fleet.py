@@ -11,13 +11,17 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Every discovered host, with its state and its figures in the variable C(drover_compute). The figures have the names that
-    M(drover.compute.host_info) gives them. C(vcpus), C(memory_mb) and C(disk_gb) are the amounts of the host, C(vcpus_capacity) and so on
-    the amounts for instances, and C(vcpus_used) and C(vcpus_free) the allocated and the free parts of these.
-  - Hosts are in the group C(hypervisors), and in groups by state (C(state_up), C(state_down), C(state_enabled), C(state_disabled),
-    C(state_maintenance), C(state_drained)), label (C(label_KEY_VALUE)), availability zone (C(zone_NAME)), aggregate (C(aggregate_NAME)), cell (C(cell_NAME)),
-    hypervisor type (C(hypervisor_type_NAME)), its version (C(hypervisor_version_NUMBER)) and trait (C(trait_NAME)).
-  - The store does not have the connection variables of a host. Use this plugin beside an inventory that has them, with the same names.
+  - Every discovered host, with its state and its figures in the variable C(drover_compute). The
+    figures have the names that M(drover.compute.host_info) gives them. C(vcpus), C(memory_mb) and
+    C(disk_gb) are the amounts of the host, C(vcpus_capacity) and so on the amounts for instances,
+    and C(vcpus_used) and C(vcpus_free) the allocated and the free parts of these.
+  - Hosts are in the group C(hypervisors), and in groups by state (C(state_up), C(state_down),
+    C(state_enabled), C(state_disabled), C(state_maintenance), C(state_drained)), label
+    (C(label_KEY_VALUE)), availability zone (C(zone_NAME)), aggregate (C(aggregate_NAME)), cell
+    (C(cell_NAME)), hypervisor type (C(hypervisor_type_NAME)), its version
+    (C(hypervisor_version_NUMBER)) and trait (C(trait_NAME)).
+  - The store does not have the connection variables of a host. Use this plugin beside an inventory
+    that has them, with the same names.
   - Files of this plugin end in C(drover.yml) or C(drover.yaml).
 options:
   plugin:
@@ -27,25 +31,28 @@ options:
     choices: [drover.compute.fleet]
   traits:
     description:
-      - Traits of hosts that become groups and are in C(traits) of C(drover_compute), as shell patterns.
+      - Traits of hosts that become groups and are in C(traits) of C(drover_compute), as shell
+        patterns.
       - V(*) means all; a host has about a hundred.
     type: list
     elements: str
     default: [CUSTOM_*]
   instances:
     description:
-      - Add instances as hosts of the inventory. They are in the group C(instances), by their names; if two
-        have the same name, by name and uuid.
-      - An instance never gets the name of a host or group of the inventory from any source, of a host of the store, or of this machine.
-        It is then called by its name and the beginning of its uuid, with a warning. By O(keyed_groups) it joins no group
-        that also has other members.
-      - Instances are added after all other sources were read, so that other plugins that construct groups do not see them.
+      - Add instances as hosts of the inventory. They are in the group C(instances), by their names;
+        if two have the same name, by name and uuid.
+      - An instance never gets the name of a host or group of the inventory from any source, of a
+        host of the store, or of this machine. It is then called by its name and the beginning of
+        its uuid, with a warning. By O(keyed_groups) it joins no group that also has other members.
+      - Instances are added after all other sources were read, so that other plugins that construct
+        groups do not see them.
       - C(ansible_host) is the first address from libvirt's own networks, as of the last discovery.
     type: bool
     default: false
   service_down_time:
     description:
-      - The greatest age of the last discovery, in seconds, for a host to count as up. With 0 the age does not count.
+      - The greatest age of the last discovery, in seconds, for a host to count as up. With 0 the
+        age does not count.
     type: int
     default: 0
     vars:
@@ -98,7 +105,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.reports impo
 HOSTS = "hypervisors"
 INSTANCES = "instances"
 VARIABLE = "drover_compute"
-# Since ansible-core 2.19 only trusted texts are templates; before, all texts are templates unless marked as unsafe.
+# Since ansible-core 2.19 only trusted texts are templates; before, all texts are templates unless
+# marked as unsafe.
 TRUST_IS_GIVEN = hasattr(BaseInventoryPlugin, "trusted_by_default")
 
 
@@ -117,7 +125,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         contents = self._contents(path, cache)
         members: dict[str, list[str]] = {}
         for host in contents["hosts"]:
-            self._add(host["host"], host)
+            self._add_host(host["host"], host)
             for group in [HOSTS, *_groups(host)]:
                 members.setdefault(group, []).append(host["host"])
         self._add_members(members)
@@ -140,11 +148,12 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         names = instance_names.choose(instances, taken)
         if names.changed:
             self.display.warning(
-                f"Instances with other names in the inventory, because theirs are names of hosts, groups or this machine, or not usable with SSH: "
-                f"{', '.join(names.changed)}. Rename the instances to find them by name."
+                "Instances with other names in the inventory, because theirs are names of hosts,"
+                f" groups or this machine, or not usable with SSH: {', '.join(names.changed)}."
+                " Rename the instances to find them by name."
             )
         for name, instance in names.names.items():
-            self._add(name, instance)
+            self._add_host(name, instance)
             if instance_names.is_address(instance["addresses"]):
                 self.inventory.hosts[name].set_variable(
                     "ansible_host", _no_templates(instance["addresses"][0])
@@ -154,7 +163,9 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             self._construct_instances(list(names.names), groups)
 
     def _construct_instances(self, names: list[str], there: set[str]) -> None:
-        """Construct the variables and groups of instances in a separate inventory, then copy the allowed groups."""
+        """Construct the variables and groups of instances in a separate inventory, then copy the
+        allowed groups.
+        """
         real = self.inventory
         try:
             for function in (self._set_variables, self._add_to_groups, self._add_to_keyed_groups):
@@ -168,13 +179,15 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                     if name not in ("all", "ungrouped", INSTANCES)
                 }
                 if function == self._add_to_keyed_groups:
-                    made = self._own(made, there, real)
+                    made = self._own_groups(made, there, real)
                 _copy(made, real)
         finally:
             self.inventory = real
 
     def _try(self, function: Callable[[str], None], name: str) -> None:
-        """Construct for one instance; a failure, such as a group in itself, affects only this instance."""
+        """Construct for one instance; a failure, such as a group in itself, affects only this
+        instance.
+        """
         try:
             function(name)
         except Exception as problem:  # Ansible's own for a group in itself
@@ -185,7 +198,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                 raise AnsibleParserError(sentence) from None
             self.display.warning(sentence)
 
-    def _own(self, made: dict[str, Any], there: set[str], real: Any) -> dict[str, Any]:
+    def _own_groups(self, made: dict[str, Any], there: set[str], real: Any) -> dict[str, Any]:
         """Remove instances from groups of other members. In these groups only a parent_group gets
         child groups.
         """
@@ -195,8 +208,9 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         refused = [name for name in foreign if made[name].hosts]
         if refused:
             self.display.warning(
-                f"keyed_groups would put instances into {', '.join(refused)}, which is already a host or a group of other members. The "
-                "instances were left out of it. Give the groups their own prefix."
+                f"keyed_groups would put instances into {', '.join(refused)}, which is already a"
+                " host or a group of other members. The instances were left out of it. Give the"
+                " groups their own prefix."
             )
         written = {
             str(keyed.get("parent_group") or "") for keyed in self.get_option("keyed_groups") or ()
@@ -210,16 +224,17 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     def _add_members(self, members: Mapping[str, Iterable[str]]) -> None:
         for name, names in sorted(members.items()):
-            # Faster than add_child() of the inventory, which looks up both names and drops its cache of groups each time.
+            # Faster than add_child() of the inventory, which looks up both names and drops its
+            # cache of groups each time.
             group = self.inventory.groups[self.inventory.add_group(self._sanitize_group_name(name))]
             for each in names:
                 group.add_host(self.inventory.hosts[each])
 
-    def _add(self, name: str, values: Mapping[str, Any]) -> None:
+    def _add_host(self, name: str, values: Mapping[str, Any]) -> None:
         """Add a host with its variable, which contains no templates.
 
-        Not by set_variable() of the inventory: since ansible-core 2.19 it gives an origin to each text, number and list, which takes longer
-        than all the rest.
+        Not by set_variable() of the inventory: since ansible-core 2.19 it gives an origin to each
+        text, number and list, which takes longer than all the rest.
         """
         self.inventory.add_host(name)
         self.inventory.hosts[name].set_variable(VARIABLE, _no_templates(values))

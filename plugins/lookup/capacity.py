@@ -12,18 +12,23 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Counts how many more instances of a flavor, or of a request, fit into the fleet, on each compute node and in total, by the host filters of
-    the scheduler and the free capacity. It names the resource class that runs out first.
-  - One provider must have all that one instance takes of a class. Groups of extra specs (C(resources1:)) count as their sum, with any traits.
-  - It also counts how many fit if the worst host is lost and all its instances are restarted on the others (N+1).
+  - Counts how many more instances of a flavor, or of a request, fit into the fleet, on each compute
+    node and in total, by the host filters of the scheduler and the free capacity. It names the
+    resource class that runs out first.
+  - One provider must have all that one instance takes of a class. Groups of extra specs
+    (C(resources1:)) count as their sum, with any traits.
+  - It also counts how many fit if the worst host is lost and all its instances are restarted on the
+    others (N+1).
   - It reads and never writes.
 options:
   _terms:
     description:
-      - Names of flavors in the store, or requests as in the lookup P(drover.compute.schedule#lookup), with or without C(name).
+      - Names of flavors in the store, or requests as in the lookup
+        P(drover.compute.schedule#lookup), with or without C(name).
     required: true
   loss:
-    description: Also count the loss of a host. V(false) does not read the instances, which is faster in a large fleet.
+    description: Also count the loss of a host. V(false) does not read the instances, which is
+      faster in a large fleet.
     type: bool
     default: true
 extends_documentation_fragment:
@@ -63,28 +68,32 @@ _raw:
     name: {description: The name of the flavor or request., type: str, returned: always}
     total: {description: The number of instances that still fit., type: int, returned: always}
     short:
-      description: The resource class that runs out first on most of the nodes. Null if no node passes the host filters.
+      description: The resource class that runs out first on most of the nodes. Null if no node
+        passes the host filters.
       type: str
       returned: always
     hosts:
       description:
-        - Each compute node with C(host), C(node), C(count), the number of instances that fit there, and C(short), the class that runs out
-          first, null if the node is rejected.
-        - C(rejected_by) is the host filter, or the limit of the request, that rejects the node whatever is on it, and C(reason) why, if it
-          gives a reason. Both are null if none does.
+        - Each compute node with C(host), C(node), C(count), the number of instances that fit there,
+          and C(short), the class that runs out first, null if the node is rejected.
+        - C(rejected_by) is the host filter, or the limit of the request, that rejects the node
+          whatever is on it, and C(reason) why, if it gives a reason. Both are null if none does.
       type: list
       elements: dict
       returned: always
     with_loss:
       description:
-        - The result if the worst host is lost. Null without O(loss), or without any host. In fleets of many equal hosts C(total) may be a
-          little less than the true number, never more.
+        - The result if the worst host is lost. Null without O(loss), or without any host. In fleets
+          of many equal hosts C(total) may be a little less than the true number, never more.
       type: dict
       returned: always
       contains:
-        total: {description: "The number that fit then, V(0) if its instances do not fit on the others.", type: int, returned: always}
-        host: {description: The host with the loss that leaves the least capacity., type: str, returned: always}
-        survives: {description: All its instances fit on the other hosts., type: bool, returned: always}
+        total: {description: "The number that fit then, V(0) if its instances do not fit on the
+          others.", type: int, returned: always}
+        host: {description: The host with the loss that leaves the least capacity., type: str,
+          returned: always}
+        survives: {description: All its instances fit on the other hosts., type: bool, returned:
+          always}
 """
 
 from typing import Any

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: _alignment
-short_description: Compare instances with their definitions at their hypervisors, and bring them into line
+short_description: Compare instances with their definitions at their hypervisors, and bring them
+  into line
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - A step of the role P(drover.compute.place#role). It reads the domains of instances that exist, with one call for each host, and names each
-    difference to their definitions.
-  - With O(apply=true) it changes policy, labels, autostart, vCPUs and memory, attaches disks and network interfaces that are missing, and
-    changes media of CD-ROM drives. It names everything else, with the way to change it.
-  - It uses the operations of M(drover.compute.instance_disk), M(drover.compute.instance_interface), M(drover.compute.instance_cdrom) and
-    M(drover.compute.instance_resize). A resize shuts the instance down and starts it again; nothing else touches its guest.
+  - A step of the role P(drover.compute.place#role). It reads the domains of instances that exist,
+    with one call for each host, and names each difference to their definitions.
+  - With O(apply=true) it changes policy, labels, autostart, vCPUs and memory, attaches disks and
+    network interfaces that are missing, and changes media of CD-ROM drives. It names everything
+    else, with the way to change it.
+  - It uses the operations of M(drover.compute.instance_disk), M(drover.compute.instance_interface),
+    M(drover.compute.instance_cdrom) and M(drover.compute.instance_resize). A resize shuts the
+    instance down and starts it again; nothing else touches its guest.
   - It detaches, ejects, shrinks and removes nothing.
   - The next run continues a run that was killed.
 options:
@@ -32,7 +35,8 @@ options:
     type: bool
     default: false
   migration:
-    description: Options of the move, if a resize moves an instance, as in M(drover.compute.instance_migrate).
+    description: Options of the move, if a resize moves an instance, as in
+      M(drover.compute.instance_migrate).
     type: dict
     default: {}
 extends_documentation_fragment:

@@ -13,7 +13,8 @@ short_description: Refuse to boot a host whose libvirt would start a guest that 
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Reads the other hosts for the domains with autostart that the store has on a host. The task fails if one of them is on another host.
+  - Reads the other hosts for the domains with autostart that the store has on a host. The task
+    fails if one of them is on another host.
   - A host that does not answer counts by its last report.
 options:
   host:

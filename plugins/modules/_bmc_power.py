@@ -13,10 +13,12 @@ short_description: Read or switch the power by a management controller
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Reads the power state of a machine from its management controller, or sends a request to it. No request is ever mapped to another one.
+  - Reads the power state of a machine from its management controller, or sends a request to it. No
+    request is ever mapped to another one.
   - The result of a failed request has C(begun), which is false only if nothing was done.
-  - A controller that reports the uuid of its machine is compared with the machine that the store has
-    for O(host). If it is another machine, the state is unknown, and the module sends no request.
+  - A controller that reports the uuid of its machine is compared with the machine that the store
+    has for O(host). If it is another machine, the state is unknown, and the module sends no
+    request.
 options:
   host:
     description: The host of the controller. Without it, and without O(uuid), the machine is not
@@ -24,7 +26,8 @@ options:
     type: str
     default: ''
   uuid:
-    description: The uuid that the controller reports for this host, if that is not the one of the machine itself.
+    description: The uuid that the controller reports for this host, if that is not the one of the
+      machine itself.
     type: str
     default: ''
   driver:
@@ -50,7 +53,8 @@ options:
     type: str
     choices: ['on', 'off', shutdown]
   wanted:
-    description: Read until the power has this state or O(deadline) has passed; V(any) reads it once.
+    description: Read until the power has this state or O(deadline) has passed; V(any) reads it
+      once.
     type: str
     choices: ['on', 'off', any]
     default: any

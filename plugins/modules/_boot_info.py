@@ -11,7 +11,8 @@ short_description: Read the id of the boot that a hypervisor runs
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Runs on a hypervisor and changes nothing. An evacuation, a rolling maintenance and a drain run it.
+  - Runs on a hypervisor and changes nothing. An evacuation, a rolling maintenance and a drain run
+    it.
 options: {}
 extends_documentation_fragment:
   - drover.compute.attributes

@@ -16,8 +16,9 @@ description:
 options:
   state:
     description:
-      - V(cut) puts all clients of the addresses on the blocklist, for ten years. V(verified) sees that they are on it, and which of the disks no
-        other client has open. V(lifted) takes them off.
+      - V(cut) puts all clients of the addresses on the blocklist, for ten years. V(verified) sees
+        that they are on it, and which of the disks no other client has open. V(lifted) takes them
+        off.
     type: str
     choices: [cut, verified, lifted]
     required: true
@@ -27,7 +28,8 @@ options:
     elements: str
     required: true
   disks:
-    description: With O(state=verified), the disks of its instances, as C(origin) in the facts of domains.
+    description: With O(state=verified), the disks of its instances, as C(origin) in the facts of
+      domains.
     type: list
     elements: str
     default: []

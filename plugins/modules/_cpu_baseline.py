@@ -11,8 +11,9 @@ short_description: Find the CPU that has only features which all hosts have
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Runs on a hypervisor and changes nothing. It takes the CPU of host-model of this hypervisor, without the features that other hosts lack,
-    and has libvirt find the nearest model (C(virConnectBaselineHypervisorCPU)).
+  - Runs on a hypervisor and changes nothing. It takes the CPU of host-model of this hypervisor,
+    without the features that other hosts lack, and has libvirt find the nearest model
+    (C(virConnectBaselineHypervisorCPU)).
 options:
   uri:
     description: The libvirt connection URI.

@@ -12,10 +12,10 @@ author:
   - The drover.compute authors (@drover-compute)
 description:
   - Private to the role P(drover.compute.drain#role), whose tasks C(backup) call it.
-  - Lets libvirt copy each disk that a running domain writes to, as it is at one moment, into a new qcow2 file. The guest continues to run. The
-    copy is as after a loss of power.
-  - A copy has the uuid of its domain, the target of the disk and the time in its name. No file is ever overwritten. A copy that is not complete
-    is removed, at the latest by the next run.
+  - Lets libvirt copy each disk that a running domain writes to, as it is at one moment, into a new
+    qcow2 file. The guest continues to run. The copy is as after a loss of power.
+  - A copy has the uuid of its domain, the target of the disk and the time in its name. No file is
+    ever overwritten. A copy that is not complete is removed, at the latest by the next run.
   - Domains that are not running are left out and named.
 options:
   uri:
@@ -27,7 +27,8 @@ options:
     type: path
     required: true
   timeout:
-    description: Seconds for the copy of one domain. After it the job is cancelled, and the task fails.
+    description: Seconds for the copy of one domain. After it the job is cancelled, and the task
+      fails.
     type: int
     default: 3600
   incremental:

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: _domain_device
-short_description: Attach a disk, an interface or a medium to one libvirt domain, detach it, or make a disk larger
+short_description: Attach a disk, an interface or a medium to one libvirt domain, detach it, or make
+  a disk larger
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - The step of M(drover.compute.instance_disk), M(drover.compute.instance_interface) and M(drover.compute.instance_cdrom) on a hypervisor.
-  - It changes the running domain and its definition. A domain that is off has its definition changed.
-  - A device is attached to the definition first, and detached from it last. So the definition names every file that the running
-    guest writes to. If the running guest does not get the device, the definition is as it was before.
-  - A device is detached when the running domain and the definition no longer show it. If the guest does not release it in time, the module
-    fails, and the definition keeps the device.
+  - The step of M(drover.compute.instance_disk), M(drover.compute.instance_interface) and
+    M(drover.compute.instance_cdrom) on a hypervisor.
+  - It changes the running domain and its definition. A domain that is off has its definition
+    changed.
+  - A device is attached to the definition first, and detached from it last. So the definition names
+    every file that the running guest writes to. If the running guest does not get the device, the
+    definition is as it was before.
+  - A device is detached when the running domain and the definition no longer show it. If the guest
+    does not release it in time, the module fails, and the definition keeps the device.
   - No file is ever removed or overwritten, except a new file of this call if the disk could not be
     attached.
 options:
@@ -25,7 +29,8 @@ options:
     type: str
     required: true
   name:
-    description: The name of the domain. The module fails if libvirt has the uuid under another name.
+    description: The name of the domain. The module fails if libvirt has the uuid under another
+      name.
     type: str
   state:
     description: V(present) attaches or inserts, V(absent) detaches or ejects.
@@ -41,7 +46,8 @@ options:
         type: str
         required: true
       size_gb:
-        description: The virtual size in GiB of a file that does not exist. An existing file must have this size.
+        description: The virtual size in GiB of a file that does not exist. An existing file must
+          have this size.
         type: int
       format:
         description: The format of the image.
@@ -49,7 +55,8 @@ options:
         choices: [qcow2, raw]
         default: qcow2
       target:
-        description: The name of the disk in the domain, such as V(vdb). By default the first that is free.
+        description: The name of the disk in the domain, such as V(vdb). By default the first that
+          is free.
         type: str
       bus:
         description: The bus.
@@ -88,7 +95,8 @@ options:
         description: The name of the drive in the domain, such as V(sda).
         type: str
   growth:
-    description: A disk to enlarge. Of a running guest it grows while the guest runs. It is never made smaller.
+    description: A disk to enlarge. Of a running guest it grows while the guest runs. It is never
+      made smaller.
     type: dict
     suboptions:
       target:
@@ -100,7 +108,8 @@ options:
         type: int
         required: true
   looked_up:
-    description: Paths that no domain of another hypervisor uses, as the caller has checked. With this option no other file is attached.
+    description: Paths that no domain of another hypervisor uses, as the caller has checked. With
+      this option no other file is attached.
     type: list
     elements: str
   timeout:

@@ -15,22 +15,27 @@ description:
   - While the guest runs, libvirt copies the disk and switches over. Each call waits for O(wait)
     seconds at most, and returns with C(status=copying) if the copy is not complete. The copy goes
     on between the calls. If the guest is off, one call copies the disk.
-  - The image behind a disk stays where it is, and is behind the copy too. If it is not a file, or with O(whole), the copy has all data.
-  - The metadata of the domain record each new file before it is made. A call that finds the record continues the move.
+  - The image behind a disk stays where it is, and is behind the copy too. If it is not a file, or
+    with O(whole), the copy has all data.
+  - The metadata of the domain record each new file before it is made. A call that finds the record
+    continues the move.
   - In a storage pool of the type C(rbd), C(logical) or C(zfs) the copy is a raw volume with all
     data. Its name begins with the uuid of the domain. A disk comes into Ceph or out of it only
     while the guest runs.
-  - No file or volume is overwritten. The old one is removed if it is the domain's and no one else needs it. Otherwise it stays, see C(kept).
+  - No file or volume is overwritten. The old one is removed if it is the domain's and no one else
+    needs it. Otherwise it stays, see C(kept).
 options:
   uuid:
     description: The uuid of the domain.
     type: str
     required: true
   name:
-    description: The name of the domain. The module fails if libvirt has the uuid under another name.
+    description: The name of the domain. The module fails if libvirt has the uuid under another
+      name.
     type: str
   state:
-    description: V(moved) moves the disk. V(aborted) gives up an unfinished move; the disk stays the old file.
+    description: V(moved) moves the disk. V(aborted) gives up an unfinished move; the disk stays the
+      old file.
     type: str
     choices: [moved, aborted]
     default: moved
@@ -39,14 +44,16 @@ options:
     type: str
     required: true
   pool:
-    description: The storage pool, by its name, or the absolute path of a folder. Required for O(state=moved).
+    description: The storage pool, by its name, or the absolute path of a folder. Required for
+      O(state=moved).
     type: str
   wait:
     description: Seconds that one call waits for the copy of a guest that runs.
     type: int
     default: 15
   timeout:
-    description: Seconds that the copy of a guest that is off may take; also to wait for another call that works on the domain, of these 60 at most.
+    description: Seconds that the copy of a guest that is off may take; also to wait for another
+      call that works on the domain, of these 60 at most.
     type: int
     default: 3600
   bandwidth_mib:
@@ -59,20 +66,25 @@ options:
     default: false
   hold:
     description:
-      - Do not switch the running guest over to the copy; the C(status) is V(ready) once that could be done.
-      - Until then the old file has all data. So it is known which file has the data if the host dies.
+      - Do not switch the running guest over to the copy; the C(status) is V(ready) once that could
+        be done.
+      - Until then the old file has all data. So it is known which file has the data if the host
+        dies.
     type: bool
     default: false
   goes_on:
-    description: The move was begun by an earlier call of this run. It is not begun again if another call has ended it.
+    description: The move was begun by an earlier call of this run. It is not begun again if another
+      call has ended it.
     type: bool
     default: false
   looked_up:
-    description: Paths that no domain of another hypervisor uses, as the caller has checked. With this option no other file is made.
+    description: Paths that no domain of another hypervisor uses, as the caller has checked. With
+      this option no other file is made.
     type: list
     elements: str
   used_elsewhere:
-    description: Files that domains of other hypervisors use or may use, as in M(drover.compute.domain). They are kept.
+    description: Files that domains of other hypervisors use or may use, as in
+      M(drover.compute.domain). They are kept.
     type: list
     elements: raw
     default: []

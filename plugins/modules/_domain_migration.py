@@ -11,18 +11,20 @@ short_description: Move domains to other hypervisors, live or shut off, and foll
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Runs on the source hypervisor. Each move has a worker process, which continues if the SSH connection or Ansible ends. libvirt's
-    peer-to-peer migration continues even if the worker ends.
-  - A live move transfers the guest's memory, and its disks if the destination does not share their storage. A cold move
-    transfers a domain that is shut off.
-  - To test if storage is shared, the module creates an empty folder beside the disk. If the destination sees the folder, the disk is not
-    copied.
-  - A move is complete when the destination shows the domain running (shut off, for a cold move) and the source no longer has it.
-    Only then the copied local files are removed at the source, if they belong to the domain and nothing else needs them. After a failure
-    the copies at the destination are removed.
+  - Runs on the source hypervisor. Each move has a worker process, which continues if the SSH
+    connection or Ansible ends. libvirt's peer-to-peer migration continues even if the worker ends.
+  - A live move transfers the guest's memory, and its disks if the destination does not share their
+    storage. A cold move transfers a domain that is shut off.
+  - To test if storage is shared, the module creates an empty folder beside the disk. If the
+    destination sees the folder, the disk is not copied.
+  - A move is complete when the destination shows the domain running (shut off, for a cold move) and
+    the source no longer has it. Only then the copied local files are removed at the source, if they
+    belong to the domain and nothing else needs them. After a failure the copies at the destination
+    are removed.
   - No file at the destination is ever overwritten. If both hosts have the domain, the module
     repairs nothing.
-  - A second call is harmless. It follows a move that is under way, and reports a completed move as completed.
+  - A second call is harmless. It follows a move that is under way, and reports a completed move as
+    completed.
 options:
   start:
     description:
@@ -32,25 +34,28 @@ options:
     default: []
   follow:
     description:
-      - Moves to follow, each the uuid of the domain, or a mapping with C(uuid) and C(migration). With C(migration) only that
-        migration is followed; if the record here is of another one, the status is V(lost).
-      - If the worker of a move has died, a new worker determines the result. It does not start the move again.
+      - Moves to follow, each the uuid of the domain, or a mapping with C(uuid) and C(migration).
+        With C(migration) only that migration is followed; if the record here is of another one, the
+        status is V(lost).
+      - If the worker of a move has died, a new worker determines the result. It does not start the
+        move again.
     type: list
     elements: raw
     default: []
   abort:
     description:
-      - Moves to abort, each as in O(start). The worker of the move aborts it as soon as libvirt can. Without a worker, the module aborts
-        libvirt's job and removes the copies.
-      - The domain continues at the source. A domain that has already arrived, or was switched to post-copy, is not brought back.
+      - Moves to abort, each as in O(start). The worker of the move aborts it as soon as libvirt
+        can. Without a worker, the module aborts libvirt's job and removes the copies.
+      - The domain continues at the source. A domain that has already arrived, or was switched to
+        post-copy, is not brought back.
       - Repeat the call, or follow the move, until it has ended.
     type: list
     elements: dict
     default: []
   max_migrations:
     description:
-      - The most moves off this host at a time, of all calls. Further moves of O(start) wait in a queue with the C(phase) V(waiting); the
-        first in the queue is already checked and connected.
+      - The most moves off this host at a time, of all calls. Further moves of O(start) wait in a
+        queue with the C(phase) V(waiting); the first in the queue is already checked and connected.
       - By default there is no limit.
     type: int
   wait:
@@ -64,7 +69,8 @@ options:
     type: int
   news_within:
     description:
-      - With O(wait), return at most so many seconds after a move has ended, or after one of O(waiting) has begun.
+      - With O(wait), return at most so many seconds after a move has ended, or after one of
+        O(waiting) has begun.
       - By default only O(until) counts.
     type: float
   waiting:
@@ -80,8 +86,9 @@ options:
   run_dir:
     description:
       - The folder on the source with the records of moves.
-      - By default C(/var/lib/drover/migrations) for root, and a folder below C(XDG_STATE_HOME) or C(~/.local/state) for others. Workers of
-        all users do not interfere with each other; workers with different folders do not know each other.
+      - By default C(/var/lib/drover/migrations) for root, and a folder below C(XDG_STATE_HOME) or
+        C(~/.local/state) for others. Workers of all users do not interfere with each other; workers
+        with different folders do not know each other.
     type: path
 extends_documentation_fragment:
   - drover.compute.libvirt
@@ -92,7 +99,8 @@ attributes:
   check_mode:
     support: full
     details:
-      - The moves in O(start) are checked and none is started. C(changed) is true if one would be started.
+      - The moves in O(start) are checked and none is started. C(changed) is true if one would be
+        started.
   diff_mode:
     support: none
   idempotent:

@@ -15,7 +15,8 @@ description:
     example after a time limit or a lost connection. It waits until no other call works on the
     domain, makes sure that the named orders can no longer begin, and then reads the domain.
   - Its result is therefore certain until the next order. Domains are not changed.
-  - If a named order was a build that was cut off before it defined the domain, the logical volumes that it had made are removed.
+  - If a named order was a build that was cut off before it defined the domain, the logical volumes
+    that it had made are removed.
 options:
   uri:
     description: The libvirt URI of the hypervisor.
@@ -32,7 +33,8 @@ options:
         type: str
         required: true
       withdraw:
-        description: Orders to withdraw, by the option C(order) of the other modules of the collection.
+        description: Orders to withdraw, by the option C(order) of the other modules of the
+          collection.
         type: list
         elements: str
         default: []

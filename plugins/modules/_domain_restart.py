@@ -11,10 +11,11 @@ short_description: Define and start the domains of a dead host, or remove stale 
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Runs on the new hypervisor of the domains. It does not check that they run nowhere else; the role
-    P(drover.compute.evacuate#role) reads every host first and fences the dead one.
+  - Runs on the new hypervisor of the domains. It does not check that they run nowhere else; the
+    role P(drover.compute.evacuate#role) reads every host first and fences the dead one.
   - No file of a domain is created, changed or removed. All files must exist and be unchanged.
-  - A second call is harmless. A domain that already exists is not changed, but started if it has to run.
+  - A second call is harmless. A domain that already exists is not changed, but started if it has to
+    run.
   - A domain that does not start is undefined again.
 options:
   instances:
@@ -67,7 +68,8 @@ options:
             type: str
             required: true
           parent:
-            description: The device that makes it, by its name in libvirt, such as C(pci_0000_84_00_0).
+            description: The device that makes it, by its name in libvirt, such as
+              C(pci_0000_84_00_0).
             type: str
             required: true
           type:
@@ -86,8 +88,9 @@ options:
       images:
         description:
           - The facts of the disks from the last discovery of their host.
-          - A disk is refused if it is on other storage than before, if its backing file is another one, if it now backs another image, or
-            if a local backing image has another content here. An unknown fact counts as different.
+          - A disk is refused if it is on other storage than before, if its backing file is another
+            one, if it now backs another image, or if a local backing image has another content
+            here. An unknown fact counts as different.
         type: list
         elements: dict
         default: []
@@ -96,7 +99,8 @@ options:
             description: The target of the disk in the XML.
             type: str
           identity:
-            description: The origin of its storage, as C(shared_id) of M(drover.compute.hypervisor_info).
+            description: The origin of its storage, as C(shared_id) of
+              M(drover.compute.hypervisor_info).
             type: str
           behind:
             description: Its backing chain, nearest first; by default unknown.
@@ -112,7 +116,8 @@ options:
                 type: bool
                 default: false
               digest:
-                description: The digest of its content, as in C(images) of M(drover.compute.hypervisor_info).
+                description: The digest of its content, as in C(images) of
+                  M(drover.compute.hypervisor_info).
                 type: str
   at_once:
     description:
@@ -121,8 +126,9 @@ options:
     default: 4
   forget:
     description:
-      - The uuids of domains that were started elsewhere while this host was dead. If they are shut off, their autostart and their
-        definition are removed; all their files stay. A running domain is never changed.
+      - The uuids of domains that were started elsewhere while this host was dead. If they are shut
+        off, their autostart and their definition are removed; all their files stay. A running
+        domain is never changed.
     type: list
     elements: str
     default: []

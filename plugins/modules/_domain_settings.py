@@ -11,9 +11,10 @@ short_description: Set labels, the policy for moves and autostart of domains
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Runs on the hypervisor. It changes the metadata of a running domain and of its definition, so that it stays after a shutdown and goes with
-    a migration. Other metadata stays as it is.
-  - It starts from the labels that libvirt has. Each domain has its own result, and the failure of one does not stop the others.
+  - Runs on the hypervisor. It changes the metadata of a running domain and of its definition, so
+    that it stays after a shutdown and goes with a migration. Other metadata stays as it is.
+  - It starts from the labels that libvirt has. Each domain has its own result, and the failure of
+    one does not stop the others.
 options:
   domains:
     description: The domains.
@@ -34,7 +35,8 @@ options:
     default: {}
   policy:
     description:
-      - Texts of the policy for moves, C(move), C(on_drain), C(priority) and C(migration). One without a value is removed. Others stay.
+      - Texts of the policy for moves, C(move), C(on_drain), C(priority) and C(migration). One
+        without a value is removed. Others stay.
     type: dict
     default: {}
   autostart:

@@ -11,9 +11,11 @@ short_description: See which of some domains a hypervisor has
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Looks for domains by their uuids and their names, running or only defined. Nothing is changed, no lock is waited for, and no storage is read.
+  - Looks for domains by their uuids and their names, running or only defined. Nothing is changed,
+    no lock is waited for, and no storage is read.
   - Instances are started after a look at the other hypervisors, which must not have them.
-  - A libvirt that does not take connections is tried again for some seconds, because it may be restarting.
+  - A libvirt that does not take connections is tried again for some seconds, because it may be
+    restarting.
 options:
   uris:
     description: The libvirt URIs of the hypervisor.

@@ -12,23 +12,29 @@ author:
   - The drover.compute authors (@drover-compute)
 description:
   - The step of M(drover.compute.instance_snapshot) on a hypervisor.
-  - A new snapshot is external and has no memory. The image of each disk that the guest writes to stays as it is, and the guest writes to a new
-    image over it. The agent of the guest, if there is one, freezes the file systems during the snapshot.
-  - To delete an external snapshot, the image over it is merged into it. libvirt does that while the guest runs, qemu-img while it is off. A
-    merge that is cut off can be repeated, as the upper image has its content until the end.
-  - To revert to an external snapshot, the domain gets new, empty images above the images of the snapshot. The images that it had are kept.
+  - A new snapshot is external and has no memory. The image of each disk that the guest writes to
+    stays as it is, and the guest writes to a new image over it. The agent of the guest, if there is
+    one, freezes the file systems during the snapshot.
+  - To delete an external snapshot, the image over it is merged into it. libvirt does that while the
+    guest runs, qemu-img while it is off. A merge that is cut off can be repeated, as the upper
+    image has its content until the end.
+  - To revert to an external snapshot, the domain gets new, empty images above the images of the
+    snapshot. The images that it had are kept.
   - libvirt itself deletes internal snapshots and reverts to them.
-  - A file is removed only if it was merged, or was discarded by O(discard), and if nothing else needs it.
+  - A file is removed only if it was merged, or was discarded by O(discard), and if nothing else
+    needs it.
 options:
   uuid:
     description: The uuid of the domain.
     type: str
     required: true
   name:
-    description: The name of the domain. The module fails if libvirt has the uuid under another name.
+    description: The name of the domain. The module fails if libvirt has the uuid under another
+      name.
     type: str
   state:
-    description: V(present) makes the snapshot, V(absent) deletes it, V(reverted) goes back to it. Without it, nothing is changed.
+    description: V(present) makes the snapshot, V(absent) deletes it, V(reverted) goes back to it.
+      Without it, nothing is changed.
     type: str
     choices: [present, absent, reverted]
   snapshot:
@@ -38,16 +44,19 @@ options:
     description: A text for a new snapshot.
     type: str
   discard:
-    description: With V(reverted), remove the images that the guest has written to since the snapshot.
+    description: With V(reverted), remove the images that the guest has written to since the
+      snapshot.
     type: bool
     default: false
   used_elsewhere:
-    description: Files that domains of other hypervisors use or may use, as in M(drover.compute.domain). They are kept, and not written to.
+    description: Files that domains of other hypervisors use or may use, as in
+      M(drover.compute.domain). They are kept, and not written to.
     type: list
     elements: raw
     default: []
   timeout:
-    description: Seconds to wait for a merge. The merge continues after that, and the next call waits for it.
+    description: Seconds to wait for a merge. The merge continues after that, and the next call
+      waits for it.
     type: int
     default: 600
   order:
@@ -90,7 +99,7 @@ def main() -> None:
             "timeout": {"type": "int", "default": 600},
             "order": {"type": "str"},
         },
-        required_if=[(("state"), each, ["snapshot"]) for each in ("present", "absent", "reverted")],
+        required_if=[("state", each, ["snapshot"]) for each in ("present", "absent", "reverted")],
         supports_check_mode=True,
     )
     params = module.params

@@ -31,14 +31,16 @@ options:
     default: []
   files:
     description:
-      - Files of another hypervisor, as mappings. C(name) is the path there, C(paths) are those that the file may have here, C(shared_id) and
-        C(inode) are as in C(names), and C(volume) is the name of a volume that QEMU reaches by the network. With C(written) only a domain
-        counts that may write to the file.
+      - Files of another hypervisor, as mappings. C(name) is the path there, C(paths) are those that
+        the file may have here, C(shared_id) and C(inode) are as in C(names), and C(volume) is the
+        name of a volume that QEMU reaches by the network. With C(written) only a domain counts that
+        may write to the file.
     type: list
     elements: dict
     default: []
   folders_seen:
-    description: The C(inode) of each folder that the other hypervisor looks into itself for images that are backed by its files.
+    description: The C(inode) of each folder that the other hypervisor looks into itself for images
+      that are backed by its files.
     type: list
     elements: str
     default: []

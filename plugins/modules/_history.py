@@ -17,8 +17,8 @@ description:
     later call of the same day replaces them. The rows of 800 days are kept. The playbook
     C(drover.compute.discover) runs it at its end, and M(drover.compute.capacity_info) draws a line
     through these days.
-  - Records too that all hosts of the inventory have been read once, if so. Until then a new store, or one that was brought back from a backup,
-    starts and removes nothing (docs/safety.md).
+  - Records too that all hosts of the inventory have been read once, if so. Until then a new store,
+    or one that was brought back from a backup, starts and removes nothing (docs/safety.md).
 options:
   inventory_hosts:
     description: The hypervisors of the inventory.

@@ -29,11 +29,13 @@ options:
     elements: dict
     default: []
   probe_kvm:
-    description: Start a tiny guest with KVM where libvirt offers it. It ends at once, and nothing of it is left.
+    description: Start a tiny guest with KVM where libvirt offers it. It ends at once, and nothing
+      of it is left.
     type: bool
     default: false
   names:
-    description: Names and addresses of other hosts that are resolved here, and connected to at the port of SSH.
+    description: Names and addresses of other hosts that are resolved here, and connected to at the
+      port of SSH.
     type: list
     elements: str
     default: []

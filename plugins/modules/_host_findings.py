@@ -14,9 +14,11 @@ short_description: Warn of operations between hosts that will fail later, by the
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Compares the hosts that answered last, with one query of the store. The playbook C(drover.compute.discover) runs it at its end.
-  - It finds versions of QEMU and libvirt that differ, hosts with one host uuid or one host name, migration addresses that are not of their
-    host, and hosts that lack features of the CPU of the fleet. The playbook C(drover.compute.check) finds more, as it connects to the hosts.
+  - Compares the hosts that answered last, with one query of the store. The playbook
+    C(drover.compute.discover) runs it at its end.
+  - It finds versions of QEMU and libvirt that differ, hosts with one host uuid or one host name,
+    migration addresses that are not of their host, and hosts that lack features of the CPU of the
+    fleet. The playbook C(drover.compute.check) finds more, as it connects to the hosts.
 extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.attributes

@@ -11,8 +11,9 @@ short_description: Probe a host from another hypervisor
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Runs on a hypervisor and tests from there if another host answers, and if its disks on shared storage are in use.
-    The role P(drover.compute.evacuate#role) runs it on a few hypervisors before it fences a silent host.
+  - Runs on a hypervisor and tests from there if another host answers, and if its disks on shared
+    storage are in use. The role P(drover.compute.evacuate#role) runs it on a few hypervisors before
+    it fences a silent host.
   - It changes nothing and needs only Python. The module looks at images of Ceph if the host has
     libvirt's binding, a storage pool with the images and the command C(rbd).
 options:
@@ -32,7 +33,8 @@ options:
     default: 5
   disks:
     description:
-      - Files and block devices that the other host uses and this one sees, and images of Ceph as C(rbd:SERVERS:/POOL/IMAGE).
+      - Files and block devices that the other host uses and this one sees, and images of Ceph as
+        C(rbd:SERVERS:/POOL/IMAGE).
     type: list
     elements: str
     default: []

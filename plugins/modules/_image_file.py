@@ -12,16 +12,17 @@ author:
   - The drover.compute authors (@drover-compute)
 description:
   - The step of M(drover.compute._image_cache) on a hypervisor.
-  - The file of an image is C(_base/DIGITS) in the folder of instances, with the digits of its checksum. It gets this name only when it is
-    complete, on the disk, and its checksum is right. Until then it has another name and a lock, so two calls at a time do not disturb each
-    other. A call that ended early, or was killed, is continued by the next one.
+  - The file of an image is C(_base/DIGITS) in the folder of instances, with the digits of its
+    checksum. It gets this name only when it is complete, on the disk, and its checksum is right.
+    Until then it has another name and a lock, so two calls at a time do not disturb each other. A
+    call that ended early, or was killed, is continued by the next one.
   - A file that exists is never overwritten.
 options:
   state:
     description:
       - V(present) brings the image.
-      - V(clean) removes the files of the cache that the module has made, if nothing needs them and no instance was made of them in the last
-        24 hours. The others are kept and named.
+      - V(clean) removes the files of the cache that the module has made, if nothing needs them and
+        no instance was made of them in the last 24 hours. The others are kept and named.
     type: str
     choices: [present, clean]
     default: present
@@ -33,20 +34,24 @@ options:
     description: The name of the image, for messages. Required with O(state=present).
     type: str
   checksum:
-    description: The checksum of the image, C(sha256:) or C(sha512:) and its hexadecimal digits. Required with O(state=present).
+    description: The checksum of the image, C(sha256:) or C(sha512:) and its hexadecimal digits.
+      Required with O(state=present).
     type: str
   url:
     description: The URL of the image. With O(state=present) one of O(url) and O(path) is required.
     type: str
   path:
-    description: The file of the image on this hypervisor, or with O(peer) on that one, an absolute path.
+    description: The file of the image on this hypervisor, or with O(peer) on that one, an absolute
+      path.
     type: path
   peer:
     description:
-      - The libvirt URI of another hypervisor that has O(path), as migrations use it. Its libvirt reads the file.
+      - The libvirt URI of another hypervisor that has O(path), as migrations use it. Its libvirt
+        reads the file.
     type: str
   uploaded:
-    description: True if the caller has put O(path) there for this call only, under a name of C(.drover-upload-). It is removed at the end.
+    description: True if the caller has put O(path) there for this call only, under a name of
+      C(.drover-upload-). It is removed at the end.
     type: bool
     default: false
   seconds:
@@ -55,8 +60,8 @@ options:
     default: 10
   used_elsewhere:
     description:
-      - With O(state=clean), files that domains of other hypervisors use or may use, as in M(drover.compute.domain). They and their backing
-        files are kept.
+      - With O(state=clean), files that domains of other hypervisors use or may use, as in
+        M(drover.compute.domain). They and their backing files are kept.
     type: list
     elements: raw
     default: []

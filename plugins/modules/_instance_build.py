@@ -13,16 +13,18 @@ short_description: Build the instance of a claim on its hypervisor
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - A step of the role P(drover.compute.place#role). It is private to the collection and may change in any release.
+  - A step of the role P(drover.compute.place#role). It is private to the collection and may change
+    in any release.
   - Works on the hypervisor of the claim of M(drover.compute.allocation), so delegate the task
     there. The store records the result.
-  - The files and the domain of a failed build are removed again. Any other failure during a build (a time limit, a lost host, a store that
-    cannot be written) proves nothing. Only if C(uncertain) is false, nothing of the instance is there for certain;
-    O(state=settled) finds out.
+  - The files and the domain of a failed build are removed again. Any other failure during a build
+    (a time limit, a lost host, a store that cannot be written) proves nothing. Only if C(uncertain)
+    is false, nothing of the instance is there for certain; O(state=settled) finds out.
 options:
   state:
     description:
-      - V(built) creates the disks, defines and starts the domain of a claim, checks that it runs, and records it.
+      - V(built) creates the disks, defines and starts the domain of a claim, checks that it runs,
+        and records it.
       - V(settled) finds out the result of a build that failed or was interrupted. It withdraws the
         orders on the hypervisor and reads the domain. An instance that runs there is recorded. If
         nothing of it is there, the module claims its resources on the first of the alternates in
@@ -67,12 +69,14 @@ options:
     type: bool
     default: false
   mdevs:
-    description: The mediated devices of its claim, as in the option of the same name of M(drover.compute.domain).
+    description: The mediated devices of its claim, as in the option of the same name of
+      M(drover.compute.domain).
     type: list
     elements: dict
     default: []
   graphics_password:
-    description: The password of the graphical console, as in the option of the same name of M(drover.compute.domain).
+    description: The password of the graphical console, as in the option of the same name of
+      M(drover.compute.domain).
     type: str
   uri:
     description: The libvirt URI of the hypervisor.
@@ -88,8 +92,8 @@ options:
     default: 60
   claim:
     description:
-      - With O(state=settled), the claim of the build, as M(drover.compute.allocation) returns it, with its alternates. It may have more keys,
-        such as those of the definition.
+      - With O(state=settled), the claim of the build, as M(drover.compute.allocation) returns it,
+        with its alternates. It may have more keys, such as those of the definition.
     type: dict
     default: {}
   expires:

@@ -14,13 +14,15 @@ description:
   - Runs on a hypervisor, for the account that it runs as. The role
     P(drover.compute.hypervisor#role) calls it for the account that Ansible uses and for root,
     because libvirt's daemon connects by itself.
-  - Each line that it writes ends with a mark that names its host. It changes no other line, and no key that exists. A private key never leaves
-    its host.
+  - Each line that it writes ends with a mark that names its host. It changes no other line, and no
+    key that exists. A private key never leaves its host.
 options:
   state:
     description:
-      - V(key) returns the public key of the account and the host keys of this host. A key is made if the account has none.
-      - V(present) writes the keys of O(peers) to C(~/.ssh/authorized_keys) and their host keys to C(~/.ssh/known_hosts).
+      - V(key) returns the public key of the account and the host keys of this host. A key is made
+        if the account has none.
+      - V(present) writes the keys of O(peers) to C(~/.ssh/authorized_keys) and their host keys to
+        C(~/.ssh/known_hosts).
       - V(absent) removes the lines of O(hosts) from both files.
       - V(checked) connects to the libvirt of O(peers) as a migration does, and changes nothing.
     type: str
@@ -32,8 +34,9 @@ options:
     required: true
   peers:
     description:
-      - The hosts, with C(host), C(uri) (null if others do not reach it by SSH), C(keys) (dicts of C(user) and C(public_key)), C(host_keys) and
-        C(sources) (the addresses from which alone its keys are accepted). This host is one of them with O(state=present).
+      - The hosts, with C(host), C(uri) (null if others do not reach it by SSH), C(keys) (dicts of
+        C(user) and C(public_key)), C(host_keys) and C(sources) (the addresses from which alone its
+        keys are accepted). This host is one of them with O(state=present).
       - Lines of hosts that are not in this list stay.
     type: list
     elements: dict
@@ -71,7 +74,8 @@ options:
         elements: str
         default: []
   hosts:
-    description: With O(state=absent), the lines of these hosts are removed. All hosts if it is empty.
+    description: With O(state=absent), the lines of these hosts are removed. All hosts if it is
+      empty.
     type: list
     elements: str
     default: []
@@ -136,7 +140,10 @@ def main() -> None:
     except (TrustProblem, OSError) as problem:
         text = str(problem).rstrip(".")
         module.fail_json(
-            msg=f"{module.params['host']}, account {user}: {text}. The SSH trust of this account was not set up."
+            msg=(
+                f"{module.params['host']}, account {user}: {text}. The SSH trust of this account"
+                " was not set up."
+            )
         )
     module.exit_json(**{"changed": False, "user": user, **outcome})
 

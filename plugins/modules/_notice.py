@@ -13,12 +13,15 @@ short_description: See that the task file of a notice can be included
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Ansible ends the whole run for a task file that it cannot read, or that names a module that is not installed, whatever would rescue it.
-    This task fails instead, with the reason, so that a drain or an evacuation continues without the notice.
-  - It also refuses a file that would end the run with C(meta), or that sets variables of the collection.
+  - Ansible ends the whole run for a task file that it cannot read, or that names a module that is
+    not installed, whatever would rescue it. This task fails instead, with the reason, so that a
+    drain or an evacuation continues without the notice.
+  - It also refuses a file that would end the run with C(meta), or that sets variables of the
+    collection.
 options:
   path:
-    description: The path of the task file on the controller. A relative path begins in the current folder.
+    description: The path of the task file on the controller. A relative path begins in the current
+      folder.
     type: raw
     required: true
 extends_documentation_fragment:

@@ -13,14 +13,17 @@ short_description: Run a module of a hypervisor, if it is the machine that the s
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Runs a module on the hypervisor of the task. The module compares the machine with the one that the store has for the host, and does nothing on
-    another one. The roles run modules of hypervisors by it.
-  - On another machine the task fails with C(not_this_host). It is not unreachable, because something answers.
+  - Runs a module on the hypervisor of the task. The module compares the machine with the one that
+    the store has for the host, and does nothing on another one. The roles run modules of
+    hypervisors by it.
+  - On another machine the task fails with C(not_this_host). It is not unreachable, because
+    something answers.
 options:
   module:
     description: The module. By default the module reads the id of the boot.
     type: str
-    choices: [_boot_info, _domain_backup, _migration_trust, hypervisor_info, ansible.builtin.command]
+    choices: [_boot_info, _domain_backup, _migration_trust, hypervisor_info,
+      ansible.builtin.command]
     default: _boot_info
   arguments:
     description: The options of the module.
@@ -31,7 +34,8 @@ options:
     type: int
     default: 0
   unlike:
-    description: With O(wait), wait for an answer with another boot id than this one. With the module C(_boot_info) only.
+    description: With O(wait), wait for an answer with another boot id than this one. With the
+      module C(_boot_info) only.
     type: str
     default: ''
 attributes:

@@ -13,8 +13,9 @@ short_description: Name the controller and the server of the store where they ar
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - The controller is known by the uuid of its firmware and by its machine id, the server of the store by its address. The variables
-    C(drover_controller) and C(drover_store_machine), the name of a host or of an instance, or V(none), name them where none of these is enough.
+  - The controller is known by the uuid of its firmware and by its machine id, the server of the
+    store by its address. The variables C(drover_controller) and C(drover_store_machine), the name
+    of a host or of an instance, or V(none), name them where none of these is enough.
 options:
   host:
     description: A host that is about to lose its power. The task fails if it is such a machine, or

@@ -12,8 +12,9 @@ author:
   - The drover.compute authors (@drover-compute)
 description:
   - Runs on a hypervisor. M(drover.compute.drain) proves with it that a storage pool is empty.
-  - A domain needs a file if its definition, the running guest, a snapshot or its saved memory names it, or if it is behind an image that one of
-    them names. It changes nothing but libvirt's own list of the volumes of a pool that is not a folder.
+  - A domain needs a file if its definition, the running guest, a snapshot or its saved memory names
+    it, or if it is behind an image that one of them names. It changes nothing but libvirt's own
+    list of the volumes of a pool that is not a folder.
 options:
   pool:
     description: The storage pool, by its name.

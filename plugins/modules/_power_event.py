@@ -13,8 +13,8 @@ short_description: Record a power action on a host, before and after
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - The role drover.compute.power uses this module to record each action in the store before it begins, and again with its result. The
-    module switches nothing on or off.
+  - The role drover.compute.power uses this module to record each action in the store before it
+    begins, and again with its result. The module switches nothing on or off.
   - Without O(action) and O(uuid) it returns the newest event of the host.
 options:
   host:
@@ -36,7 +36,8 @@ options:
     type: str
     choices: [completed, failed]
   power_state:
-    description: The power state of the host that its driver has reported at the end. A host that is V(off) is down from now on.
+    description: The power state of the host that its driver has reported at the end. A host that is
+      V(off) is down from now on.
     type: str
     choices: ['on', 'off', unknown]
   boot_id:

@@ -13,7 +13,8 @@ short_description: Compare the machine that a power driver switches with a host
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Compares the uuid that a power driver reports with the machine that the store has for a host. It changes nothing.
+  - Compares the uuid that a power driver reports with the machine that the store has for a host. It
+    changes nothing.
 options:
   host:
     description: The host of the machine.
@@ -25,7 +26,8 @@ options:
     type: str
     default: ''
   uuid:
-    description: The uuid that the driver reports for this host, if that is not the one of the machine itself.
+    description: The uuid that the driver reports for this host, if that is not the one of the
+      machine itself.
     type: str
     default: ''
 extends_documentation_fragment:

@@ -12,8 +12,9 @@ author:
   - The drover.compute authors (@drover-compute)
 description:
   - Runs on a hypervisor and changes nothing. A rolling maintenance runs it.
-  - It looks for C(/run/reboot-required) and C(/run/reboot-needed), compares the running kernel with the installed ones, and asks the tool of the
-    system, C(dnf needs-restarting -r) or C(zypper needs-rebooting). One sign is enough for a yes.
+  - It looks for C(/run/reboot-required) and C(/run/reboot-needed), compares the running kernel with
+    the installed ones, and asks the tool of the system, C(dnf needs-restarting -r) or
+    C(zypper needs-rebooting). One sign is enough for a yes.
 options:
   sentinels:
     description: Files to look for instead. The host needs a reboot if one of them exists.
@@ -47,7 +48,7 @@ def main() -> None:
     try:
         answer = reboot_signs.of_files(sentinels) if sentinels else reboot_signs.of_system()
     except OSError as problem:
-        answer = reboot_signs.Answer(None, str(problem))
+        answer = reboot_signs.RebootAnswer(None, str(problem))
     module.exit_json(changed=False, **answer._asdict())
 
 

@@ -13,8 +13,8 @@ short_description: The record of a rolling maintenance
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Writes and reads the record of a rolling maintenance, that is the step begun last on each host. From it the next run continues a run
-    that was stopped or killed. It changes no host.
+  - Writes and reads the record of a rolling maintenance, that is the step begun last on each host.
+    From it the next run continues a run that was stopped or killed. It changes no host.
   - Without O(hosts) it returns the record.
 options:
   hosts:
@@ -30,7 +30,8 @@ options:
   stage:
     description: The step that begins now. A host is recorded as V(waiting) first.
     type: str
-    choices: [waiting, before_drain, drain, after_drain, reboot, after_reboot, enable, after_enable, back, done]
+    choices: [waiting, before_drain, drain, after_drain, reboot, after_reboot, enable, after_enable,
+      back, done]
   boot_id:
     description: The boot id of the host before its reboot. An empty text deletes it.
     type: str

@@ -23,14 +23,16 @@ options:
     required: true
   state:
     description:
-      - V(answered) determines if the host answers, from the result of a task on it (O(tried)) and from a TCP connection that this
-        controller tries itself. V(asked) returns the hypervisors that have to probe the host, and the arguments. V(decided) decides from
-        their results. V(looked) does all of this by itself, and asks the hypervisors at the same time.
+      - V(answered) determines if the host answers, from the result of a task on it (O(tried)) and
+        from a TCP connection that this controller tries itself. V(asked) returns the hypervisors
+        that have to probe the host, and the arguments. V(decided) decides from their results.
+        V(looked) does all of this by itself, and asks the hypervisors at the same time.
     type: str
     choices: [answered, asked, decided, looked]
     default: decided
   tried:
-    description: With O(state=answered), the registered result of a module on the host that only reads.
+    description: With O(state=answered), the registered result of a module on the host that only
+      reads.
     type: dict
     default: {}
   boot_id:
@@ -64,7 +66,8 @@ options:
     elements: dict
     default: []
   power:
-    description: The power state from the host's power driver; V(none) if it has no driver that can report it.
+    description: The power state from the host's power driver; V(none) if it has no driver that can
+      report it.
     type: str
     choices: ['on', 'off', unknown, none]
     default: none
@@ -78,8 +81,9 @@ options:
     default: false
   force:
     description:
-      - Names of rules to lift. They are V(driver_says_on), V(login_refused), V(unclear_answer), V(peers_reach), V(no_witness),
-        V(storage_active), V(maintenance), V(many_down), V(just_started), V(too_early) and V(quiet_time).
+      - Names of rules to lift. They are V(driver_says_on), V(login_refused), V(unclear_answer),
+        V(peers_reach), V(no_witness), V(storage_active), V(maintenance), V(many_down),
+        V(just_started), V(too_early) and V(quiet_time).
     type: list
     elements: str
     default: []

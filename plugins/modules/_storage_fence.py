@@ -34,7 +34,8 @@ options:
     choices: [known, begun, verified, returned, lifted]
     required: true
   fence:
-    description: With O(state=begun), O(state=verified) and O(state=lifted), C(ceph), or the absolute path of a file with tasks.
+    description: With O(state=begun), O(state=verified) and O(state=lifted), C(ceph), or the
+      absolute path of a file with tasks.
     type: str
   addresses:
     description: With O(state=begun), addresses from which the host reaches its storage, besides the
@@ -53,12 +54,14 @@ options:
     elements: str
     default: []
   others:
-    description: With O(state=verified), the other hypervisors. Some of them look if a client still has one of the images of Ceph open.
+    description: With O(state=verified), the other hypervisors. Some of them look if a client still
+      has one of the images of Ceph open.
     type: list
     elements: str
     default: []
   force:
-    description: With O(state=verified), names of rules to lift; V(storage_active) records the disks although a client has one open.
+    description: With O(state=verified), names of rules to lift; V(storage_active) records the disks
+      although a client has one open.
     type: list
     elements: str
     default: []

@@ -13,8 +13,9 @@ short_description: Refuse variables that a playbook of the collection does not r
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - The first task of each playbook of the collection. A variable of the collection on the command line that the playbook does not read would
-    change nothing, and the playbook would do something else than its user wants.
+  - The first task of each playbook of the collection. A variable of the collection on the command
+    line that the playbook does not read would change nothing, and the playbook would do something
+    else than its user wants.
   - A variable that names hosts, instances or disks is refused wherever it is set.
   - It also fails if C(drover_hypervisors) is set and matches no host of the inventory.
 options:

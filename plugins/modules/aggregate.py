@@ -14,9 +14,10 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - An aggregate is a group of hosts with keys and values that host filters and weighers read. The key
-    C(availability_zone) makes it a zone.
-  - A host is in at most one zone. Its zone cannot change while it has instances that were placed by zone.
+  - An aggregate is a group of hosts with keys and values that host filters and weighers read. The
+    key C(availability_zone) makes it a zone.
+  - A host is in at most one zone. Its zone cannot change while it has instances that were placed by
+    zone.
 options:
   name:
     description: The name of the aggregate.
@@ -70,8 +71,11 @@ aggregate:
   returned: when O(state=present)
   type: dict
   contains:
-    uuid: {description: Its uuid., type: str, returned: always, sample: c825a738-03d0-4229-91a8-5f066266c3f1}
+    uuid: {description: Its uuid., type: str, returned: always, sample:
+      c825a738-03d0-4229-91a8-5f066266c3f1}
     name: {description: Its name., type: str, returned: always, sample: fast}
-    metadata: {description: Its keys and values., type: dict, returned: always, sample: {ssd: 'true'}}
-    hosts: {description: "Its hosts, sorted.", type: list, elements: str, returned: always, sample: [kvm1, kvm2]}
+    metadata: {description: Its keys and values., type: dict, returned: always, sample: {ssd:
+      'true'}}
+    hosts: {description: "Its hosts, sorted.", type: list, elements: str, returned: always, sample:
+      [kvm1, kvm2]}
 """

@@ -14,17 +14,20 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Finds the resource providers that can meet a request for resources, traits and aggregates, on flat, nested and sharing providers, like
-    C(GET /allocation_candidates) of OpenStack Placement at microversion 1.39.
+  - Finds the resource providers that can meet a request for resources, traits and aggregates, on
+    flat, nested and sharing providers, like C(GET /allocation_candidates) of OpenStack Placement at
+    microversion 1.39.
   - Each candidate can be claimed unchanged, but another run may claim its resources first.
   - It reads the store and changes nothing. A failure is one sentence.
   - The lookup P(drover.compute.allocation_candidates#lookup) gives the same answer in templates.
 options:
   query:
     description:
-      - A mapping with C(resources), C(required), C(member_of), C(in_tree), C(groups), C(group_policy), C(same_subtree), C(root_required)
-        and C(limit), as in the lookup P(drover.compute.allocation_candidates#lookup).
-      - Or the query string of Placement, for example V(resources=VCPU:1,MEMORY_MB:512&required=CUSTOM_GOLD).
+      - A mapping with C(resources), C(required), C(member_of), C(in_tree), C(groups),
+        C(group_policy), C(same_subtree), C(root_required) and C(limit), as in the lookup
+        P(drover.compute.allocation_candidates#lookup).
+      - Or the query string of Placement, for example
+        V(resources=VCPU:1,MEMORY_MB:512&required=CUSTOM_GOLD).
     type: raw
     required: true
 extends_documentation_fragment:
@@ -57,7 +60,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 allocation_requests:
-  description: The candidates, sorted by the names of their providers. The list is empty if nothing fits.
+  description: The candidates, sorted by the names of their providers. The list is empty if nothing
+    fits.
   returned: success
   type: list
   elements: dict
@@ -68,15 +72,17 @@ allocation_requests:
       returned: always
       sample: {4e8e5957-649f-477b-9e5b-f1f75b21c03c: {resources: {VCPU: 1, MEMORY_MB: 64}}}
     mappings:
-      description: The uuids of the providers of each group by its suffix, V("") for the group without a suffix.
+      description: The uuids of the providers of each group by its suffix, V("") for the group
+        without a suffix.
       type: dict
       returned: always
       sample: {"": [4e8e5957-649f-477b-9e5b-f1f75b21c03c]}
 provider_summaries:
   description:
-    - Every provider of every tree that a candidate uses, by uuid. Each has C(name), C(resources), C(traits), C(parent_provider_uuid) and
-      C(root_provider_uuid).
+    - Every provider of every tree that a candidate uses, by uuid. Each has C(name), C(resources),
+      C(traits), C(parent_provider_uuid) and C(root_provider_uuid).
   returned: success
   type: dict
-  sample: {4e8e5957-649f-477b-9e5b-f1f75b21c03c: {name: kvm1, resources: {VCPU: {capacity: 64, used: 2}}, traits: []}}
+  sample: {4e8e5957-649f-477b-9e5b-f1f75b21c03c: {name: kvm1, resources: {VCPU: {capacity: 64, used:
+    2}}, traits: []}}
 """

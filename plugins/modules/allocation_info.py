@@ -14,13 +14,14 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Returns the sums of the allocations that match the filters, by resource class, for all and for each provider, project, user and
-    consumer type.
+  - Returns the sums of the allocations that match the filters, by resource class, for all and for
+    each provider, project, user and consumer type.
   - With O(consumers) or O(provider) it also returns each consumer.
 options:
   consumers:
     description:
-      - Uuids of consumers, which are instances and migrations. A consumer without allocations is left out.
+      - Uuids of consumers, which are instances and migrations. A consumer without allocations is
+        left out.
     type: list
     elements: str
     aliases: [consumer]
@@ -86,29 +87,39 @@ usages_by:
   returned: success
   type: dict
   contains:
-    provider: {description: By name of the resource provider., type: dict, returned: always, sample: {kvm1: {MEMORY_MB: 512, VCPU: 2}}}
-    project: {description: By project., type: dict, returned: always, sample: {(none): {MEMORY_MB: 512, VCPU: 2}}}
-    user: {description: By user., type: dict, returned: always, sample: {(none): {MEMORY_MB: 512, VCPU: 2}}}
-    consumer_type: {description: By type of the consumer., type: dict, returned: always, sample: {INSTANCE: {MEMORY_MB: 512, VCPU: 2}}}
+    provider: {description: By name of the resource provider., type: dict, returned: always, sample:
+      {kvm1: {MEMORY_MB: 512, VCPU: 2}}}
+    project: {description: By project., type: dict, returned: always, sample: {(none): {MEMORY_MB:
+      512, VCPU: 2}}}
+    user: {description: By user., type: dict, returned: always, sample: {(none): {MEMORY_MB: 512,
+      VCPU: 2}}}
+    consumer_type: {description: By type of the consumer., type: dict, returned: always, sample:
+      {INSTANCE: {MEMORY_MB: 512, VCPU: 2}}}
 consumers:
   description: The consumers, sorted by uuid.
   returned: when O(consumers) or O(provider) is given
   type: list
   elements: dict
   contains:
-    uuid: {description: Its uuid., type: str, returned: always, sample: 4678f48e-9e6e-53d3-9c13-dbd66056a5d1}
-    name: {description: "The name of the instance, also of the moving instance of a migration; null for others.", type: str, returned:
-      always, sample: web}
-    type: {description: "Its type, such as V(INSTANCE).", type: str, returned: always, sample: INSTANCE}
+    uuid: {description: Its uuid., type: str, returned: always, sample:
+      4678f48e-9e6e-53d3-9c13-dbd66056a5d1}
+    name: {description: "The name of the instance, also of the moving instance of a migration; null
+      for others.", type: str, returned: always, sample: web}
+    type: {description: "Its type, such as V(INSTANCE).", type: str, returned: always, sample:
+      INSTANCE}
     project: {description: "Its project, or null.", type: str, returned: always, sample: shop}
     user: {description: "Its user, or null.", type: str, returned: always, sample: ann}
     generation: {description: Its generation., type: int, returned: always, sample: 1}
-    expires_at: {description: "When the claim ends (seconds since 1970), or null.", type: float, returned: always, sample: 1795337314.2}
-    expires_at_iso: {description: "The same time in ISO 8601, or null.", type: str, returned: always, sample: "2026-11-22T08:48:34Z"}
+    expires_at: {description: "When the claim ends (seconds since 1970), or null.", type: float,
+      returned: always, sample: 1795337314.2}
+    expires_at_iso: {description: "The same time in ISO 8601, or null.", type: str, returned:
+      always, sample: "2026-11-22T08:48:34Z"}
     allocations:
-      description: Its allocations, by C(provider) and C(provider_uuid) with C(resources). With O(provider) only on that provider.
+      description: Its allocations, by C(provider) and C(provider_uuid) with C(resources). With
+        O(provider) only on that provider.
       type: list
       elements: dict
       returned: always
-      sample: [{provider: kvm1, provider_uuid: 102bc601-47a0-44e3-8fe2-ac5986484a85, resources: {MEMORY_MB: 512, VCPU: 2}}]
+      sample: [{provider: kvm1, provider_uuid: 102bc601-47a0-44e3-8fe2-ac5986484a85, resources:
+        {MEMORY_MB: 512, VCPU: 2}}]
 """

@@ -14,21 +14,23 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Counts how many more instances of each flavor, or of a request, fit into the fleet, on each compute node and in total. It names the
-    resource class that runs out first, and counts how many fit if the worst host is lost and all its instances are restarted on the
-    others (N+1).
+  - Counts how many more instances of each flavor, or of a request, fit into the fleet, on each
+    compute node and in total. It names the resource class that runs out first, and counts how many
+    fit if the worst host is lost and all its instances are restarted on the others (N+1).
   - The counts are not additive. Each is for a fleet that gets only instances of this one size.
   - It reads the store and changes nothing. A failure is one sentence.
   - The lookup P(drover.compute.capacity#lookup) gives the same answer in templates.
 options:
   requests:
     description:
-      - Names of flavors in the store, or requests as in the lookup P(drover.compute.schedule#lookup), with or without C(name).
+      - Names of flavors in the store, or requests as in the lookup
+        P(drover.compute.schedule#lookup), with or without C(name).
       - By default all flavors, the smallest first.
     type: list
     elements: raw
   loss:
-    description: Also count the loss of a host. V(false) does not read the instances, which is faster in a large fleet.
+    description: Also count the loss of a host. V(false) does not read the instances, which is
+      faster in a large fleet.
     type: bool
     default: true
 extends_documentation_fragment:
@@ -67,10 +69,13 @@ capacity:
   type: list
   elements: dict
   contains:
-    name: {description: The name of the flavor or request., type: str, returned: always, sample: small}
-    total: {description: The number of further instances that fit., type: int, returned: always, sample: 41}
+    name: {description: The name of the flavor or request., type: str, returned: always, sample:
+      small}
+    total: {description: The number of further instances that fit., type: int, returned: always,
+      sample: 41}
     short:
-      description: The resource class that runs out first on most of the nodes. Null if no node passes the host filters.
+      description: The resource class that runs out first on most of the nodes. Null if no node
+        passes the host filters.
       type: str
       returned: always
       sample: MEMORY_MB
@@ -82,28 +87,34 @@ capacity:
       contains:
         host: {description: The host., type: str, returned: always, sample: kvm1}
         node: {description: The compute node., type: str, returned: always, sample: kvm1}
-        count: {description: The number of further instances that fit there., type: int, returned: always, sample: 14}
+        count: {description: The number of further instances that fit there., type: int, returned:
+          always, sample: 14}
         short:
           description: The class that runs out first. Null if the node is rejected.
           type: str
           returned: always
           sample: MEMORY_MB
         rejected_by:
-          description: The host filter, or the limit of the request, that rejects the node even if it is empty. Null if none does.
+          description: The host filter, or the limit of the request, that rejects the node even if
+            it is empty. Null if none does.
           type: str
           returned: always
           sample: ComputeFilter
-        reason: {description: "Why it rejects the node, null if it gives no reason.", type: str, returned: always,
+        reason: {description: "Why it rejects the node, null if it gives no reason.", type: str,
+          returned: always,
           sample: "disabled, 'new fan'"}
     with_loss:
       description: The result if the worst host is lost. Null without O(loss), or without any host.
       type: dict
       returned: always
       contains:
-        total: {description: "The number that fit then, V(0) if its instances do not fit on the others.", type: int, returned: always,
+        total: {description: "The number that fit then, V(0) if its instances do not fit on the
+          others.", type: int, returned: always,
           sample: 27}
-        host: {description: The host that leaves the least capacity if it is lost., type: str, returned: always, sample: kvm3}
-        survives: {description: All its instances fit on the other hosts., type: bool, returned: always, sample: true}
+        host: {description: The host that leaves the least capacity if it is lost., type: str,
+          returned: always, sample: kvm3}
+        survives: {description: All its instances fit on the other hosts., type: bool, returned:
+          always, sample: true}
 growth:
   description:
     - The dates on which resource classes are full, the first one first, by a line through the
@@ -113,12 +124,16 @@ growth:
   type: list
   elements: dict
   contains:
-    zone: {description: The availability zone; empty for shared pools and hosts in none., type: str, returned: always, sample: a}
-    resource_class: {description: The resource class., type: str, returned: always, sample: MEMORY_MB}
+    zone: {description: The availability zone; empty for shared pools and hosts in none., type: str,
+      returned: always, sample: a}
+    resource_class: {description: The resource class., type: str, returned: always, sample:
+      MEMORY_MB}
     days: {description: The number of days from today on., type: int, returned: always, sample: 43}
-    first: {description: "The first day of the line, counted from 1970.", type: int, returned: always, sample: 20727}
+    first: {description: "The first day of the line, counted from 1970.", type: int, returned:
+      always, sample: 20727}
     last: {description: Its last day., type: int, returned: always, sample: 20782}
-    per_day: {description: "The additional allocation per day, in the unit of the class.", type: float, returned: always, sample: 12288.0}
+    per_day: {description: "The additional allocation per day, in the unit of the class.", type:
+      float, returned: always, sample: 12288.0}
 lines:
   description: The counts as lines of text for people.
   returned: success

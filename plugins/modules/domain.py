@@ -12,15 +12,16 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - One call creates the disks and the seed, defines the domain, starts it and checks that it runs. If a step
-    fails, the call removes exactly the files and the domain that it has created.
-  - A domain is identified by its uuid. A domain that is already defined is not defined again, and its disks are
-    not changed.
+  - One call creates the disks and the seed, defines the domain, starts it and checks that it runs.
+    If a step fails, the call removes exactly the files and the domain that it has created.
+  - A domain is identified by its uuid. A domain that is already defined is not defined again, and
+    its disks are not changed.
   - No file is ever overwritten. An existing disk, left by a killed run, is accepted if its format,
     size and backing file are as requested and it has no data; a seed if its content is the same.
     The module refuses a path that another domain uses, even if no file exists there.
-  - It looks at its own hypervisor only. If an operator has moved the domain to another host, O(state=running) starts it a second time. For
-    an instance of the store use M(drover.compute.instance), which reads the other hosts first and refuses then.
+  - It looks at its own hypervisor only. If an operator has moved the domain to another host,
+    O(state=running) starts it a second time. For an instance of the store use
+    M(drover.compute.instance), which reads the other hosts first and refuses then.
 options:
   name:
     description:
@@ -29,7 +30,8 @@ options:
     type: str
   uuid:
     description:
-      - The uuid of the domain. With O(xml) it must be the uuid in it, and is added if the XML has none.
+      - The uuid of the domain. With O(xml) it must be the uuid in it, and is added if the XML has
+        none.
     type: str
   xml:
     description:
@@ -53,17 +55,21 @@ options:
     default: []
     suboptions:
       path:
-        description: The file, an absolute path in a folder that exists. One of O(disks[].path) and O(disks[].pool) is required.
+        description: The file, an absolute path in a folder that exists. One of O(disks[].path) and
+          O(disks[].pool) is required.
         type: path
       pool:
         description:
-          - The storage pool of libvirt in which a volume is made, of the type C(rbd), C(logical) or C(zfs). O(xml) names it in a disk of the type
-            V(volume). It is defined as a disk on the network with the servers and the secret of the pool, or as the block device that the volume is.
+          - The storage pool of libvirt in which a volume is made, of the type C(rbd), C(logical) or
+            C(zfs). O(xml) names it in a disk of the type V(volume). It is defined as a disk on the
+            network with the servers and the secret of the pool, or as the block device that the
+            volume is.
         type: str
       volume:
         description:
-          - The name of the volume in O(disks[].pool), in which O(disks[].backing_file) is copied. In a pool of the type C(rbd) it is a
-            clone, if that is a file of the cache of images. It begins with the uuid of the domain and a V(-), which proves the owner.
+          - The name of the volume in O(disks[].pool), in which O(disks[].backing_file) is copied.
+            In a pool of the type C(rbd) it is a clone, if that is a file of the cache of images. It
+            begins with the uuid of the domain and a V(-), which proves the owner.
         type: str
       size_gb:
         description: The virtual size in GiB; by default the size of O(disks[].backing_file).
@@ -124,8 +130,9 @@ options:
         required: true
   graphics_password:
     description:
-      - The password of the graphical console of a domain that this call defines. It replaces a password in O(xml). libvirt keeps it on the
-        hypervisor. It is in no result, no diff and no log. VNC takes 8 bytes at most.
+      - The password of the graphical console of a domain that this call defines. It replaces a
+        password in O(xml). libvirt keeps it on the hypervisor. It is in no result, no diff and no
+        log. VNC takes 8 bytes at most.
     type: str
   timeout:
     description:
@@ -134,14 +141,17 @@ options:
     default: 60
   force:
     description:
-      - With O(state=stopped) and O(state=absent), cut the power of a domain that does not shut down in time.
+      - With O(state=stopped) and O(state=absent), cut the power of a domain that does not shut down
+        in time.
     type: bool
     default: false
   remove_disks:
     description:
-      - With O(state=absent), also remove the domain's writable image files, volumes of storage pools that are files among them.
-        Its read-only images and its UEFI variables are removed only if their name proves that they belong to it, by the whole
-        uuid, as the seed C(NAME-UUID8-seed.iso) of P(drover.compute.place#role), or as C(NAME_VARS.fd) in libvirt's own folder.
+      - With O(state=absent), also remove the domain's writable image files, volumes of storage
+        pools that are files among them. Its read-only images and its UEFI variables are removed
+        only if their name proves that they belong to it, by the whole uuid, as the seed
+        C(NAME-UUID8-seed.iso) of P(drover.compute.place#role), or as C(NAME_VARS.fd) in libvirt's
+        own folder.
       - Files that another domain uses, running or shut off, are kept, and also the backing files of
         any image in the folders of disks and storage pools. Shareable files, devices, links, locked
         files, and the backing files of the domain's own images are kept too. If the users of a file
@@ -152,29 +162,34 @@ options:
     default: false
   used_elsewhere:
     description:
-      - Files that domains of other hypervisors use or may use. With O(remove_disks) they and their backing files are kept. No new domain gets
-        one of them as a writable disk. Each is a path, or a mapping with C(path), and C(who) and C(how) for the reason.
+      - Files that domains of other hypervisors use or may use. With O(remove_disks) they and their
+        backing files are kept. No new domain gets one of them as a writable disk. Each is a path,
+        or a mapping with C(path), and C(who) and C(how) for the reason.
     type: list
     elements: raw
     default: []
   looked_up:
     description:
-      - Paths that no domain of another hypervisor uses, as the caller has checked. With this option a new domain gets no other writable
-        files. If a path leads through symbolic links to another file, the module fails before it begins, with C(links), a mapping of the
-        paths to the real files.
+      - Paths that no domain of another hypervisor uses, as the caller has checked. With this option
+        a new domain gets no other writable files. If a path leads through symbolic links to another
+        file, the module fails before it begins, with C(links), a mapping of the paths to the real
+        files.
     type: list
     elements: str
   vcpus:
     description:
-      - Redefine an existing domain with so many vCPUs. It must be shut off, or be shut off by O(state=stopped).
+      - Redefine an existing domain with so many vCPUs. It must be shut off, or be shut off by
+        O(state=stopped).
     type: int
   memory_mb:
     description:
-      - Redefine an existing domain with so much memory, in MiB. It must be shut off, or be shut off by O(state=stopped).
+      - Redefine an existing domain with so much memory, in MiB. It must be shut off, or be shut off
+        by O(state=stopped).
     type: int
   flavor:
     description:
-      - Write the name of this flavor into the metadata of an existing domain. An empty text removes it. The rule of O(vcpus) applies.
+      - Write the name of this flavor into the metadata of an existing domain. An empty text removes
+        it. The rule of O(vcpus) applies.
     type: str
   numa:
     description:
@@ -184,7 +199,8 @@ options:
     type: dict
   disk_gb:
     description:
-      - Enlarge the first disk of an existing domain, so that its writable disks have so many GiB in total. The domain may run.
+      - Enlarge the first disk of an existing domain, so that its writable disks have so many GiB in
+        total. The domain may run.
       - A disk is never made smaller. A smaller size is an error.
     type: int
   order:
@@ -245,11 +261,13 @@ EXAMPLES = r"""
 RETURN = r"""
 domain:
   description:
-    - The domain as M(drover.compute.hypervisor_info) describes it, after the change. Null if it is absent.
+    - The domain as M(drover.compute.hypervisor_info) describes it, after the change. Null if it is
+      absent.
     - In check mode, as far as it is known in advance.
   returned: success
   type: dict
-  sample: {name: web-1, state: running, uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01, vcpus: 1, memory_mb: 64}
+  sample: {name: web-1, state: running, uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01, vcpus: 1,
+    memory_mb: 64}
 created_disks:
   description: The files that this call created, with the seed.
   returned: success
@@ -263,7 +281,8 @@ begun:
   sample: false
 domain_left:
   description:
-    - True if the domain is on the hypervisor after a failure. It is checked while no other call of the collection can work on the domain.
+    - True if the domain is on the hypervisor after a failure. It is checked while no other call of
+      the collection can work on the domain.
     - Null if libvirt does not answer, or another call works on it.
   returned: failure of the module itself
   type: bool
@@ -279,7 +298,8 @@ kept_disks:
   returned: success
   type: list
   elements: dict
-  sample: [{path: /srv/isos/debian-12.iso, reason: it is read-only and its name does not say that it is this instance's}]
+  sample: [{path: /srv/isos/debian-12.iso, reason: it is read-only and its name does not say that it
+    is this instance's}]
 """
 
 

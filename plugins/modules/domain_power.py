@@ -12,8 +12,8 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Runs on the hypervisor and works on several domains at the same time. Each has its own result, and the failure of one does not stop the
-    others.
+  - Runs on the hypervisor and works on several domains at the same time. Each has its own result,
+    and the failure of one does not stop the others.
   - A domain is identified by its uuid. No domain is defined, moved or removed.
   - It looks at its own hypervisor only. If a person has moved a domain to another host, a start or
     a hard reboot starts it a second time. For instances of the store use
@@ -36,7 +36,8 @@ options:
     description:
       - V(running) starts or resumes. It restores memory that libvirt has saved.
       - V(stopped) shuts the guest down cleanly and waits until it is off.
-      - V(rebooted) reboots the guest cleanly and waits until it has rebooted, or, with O(hard), cuts its power and starts it again.
+      - V(rebooted) reboots the guest cleanly and waits until it has rebooted, or, with O(hard),
+        cuts its power and starts it again.
     type: str
     choices: [running, stopped, rebooted]
     required: true
@@ -115,16 +116,23 @@ domains:
   type: list
   elements: dict
   contains:
-    uuid: {description: The uuid., type: str, returned: always, sample: 8302fec1-fe67-40ea-b14e-50b605f64716}
-    name: {description: "The name in libvirt if it is known, else the name in the call.", type: str, returned: always, sample: web1}
-    changed: {description: "True if it was started, shut off or rebooted.", type: bool, returned: always, sample: true}
-    status: {description: "V(done), V(absent) (it is not here) or V(failed).", type: str, returned: always, sample: done}
-    message: {description: The error., type: str, returned: always, sample: It is paused and cannot shut down.}
+    uuid: {description: The uuid., type: str, returned: always, sample:
+      8302fec1-fe67-40ea-b14e-50b605f64716}
+    name: {description: "The name in libvirt if it is known, else the name in the call.", type: str,
+      returned: always, sample: web1}
+    changed: {description: "True if it was started, shut off or rebooted.", type: bool, returned:
+      always, sample: true}
+    status: {description: "V(done), V(absent) (it is not here) or V(failed).", type: str, returned:
+      always, sample: done}
+    message: {description: The error., type: str, returned: always, sample: It is paused and cannot
+      shut down.}
     domain:
-      description: The domain as M(drover.compute.hypervisor_info) describes it, after the change. Null if it is not here.
+      description: The domain as M(drover.compute.hypervisor_info) describes it, after the change.
+        Null if it is not here.
       type: dict
       returned: always
-      sample: {uuid: 8302fec1-fe67-40ea-b14e-50b605f64716, name: web1, state: running, persistent: true, autostart: false, vcpus: 1, memory_mb: 32}
+      sample: {uuid: 8302fec1-fe67-40ea-b14e-50b605f64716, name: web1, state: running, persistent:
+        true, autostart: false, vcpus: 1, memory_mb: 32}
 """
 
 

@@ -14,8 +14,9 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - First it finishes or undoes the open moves of an earlier run, and reads the hosts. It plans all moves as one batch, has the hypervisors
-    check them, and shows the plan. None of the hosts is a destination.
+  - First it finishes or undoes the open moves of an earlier run, and reads the hosts. It plans all
+    moves as one batch, has the hypervisors check them, and shows the plan. None of the hosts is a
+    destination.
   - Then it disables the hosts, moves the instances, shuts instances down if their policy or
     O(unmovable) requires it, and reads the hosts again. If no instance runs on a host, it sets this
     host to maintenance.
@@ -35,7 +36,8 @@ description:
 options:
   host:
     description:
-      - The host to empty, by its name in the inventory; or several, as a list or as V(kvm1,kvm2). Required without O(pool).
+      - The host to empty, by its name in the inventory; or several, as a list or as V(kvm1,kvm2).
+        Required without O(pool).
       - With O(pool), the hosts of a pool that is not shared. By default the module empties it on
         all hosts that have it. A pool that hosts share is emptied for all of them.
     type: list
@@ -47,7 +49,8 @@ options:
       the pool of C(drover_instances_path).
     type: str
   destination_pool:
-    description: With O(pool), the only pool that disks may go to. By default each goes to the emptiest one that has its traits and space for it.
+    description: With O(pool), the only pool that disks may go to. By default each goes to the
+      emptiest one that has its traits and space for it.
     type: str
   reason:
     description: The reason, which the store keeps.
@@ -55,16 +58,19 @@ options:
     default: drained by drover.compute
   unmovable:
     description:
-      - The action for instances that cannot move. V(fail) stops before anything is changed, on all hosts. V(skip) leaves them running; then
-        their host stays disabled and is not set to maintenance. V(shutdown) shuts them down cleanly after the others have moved.
-      - A host that does not answer, or that has a move with an unknown end, stops V(fail) too. With V(skip) and V(shutdown) it is disabled
-        like the others, and left alone.
-      - With O(pool) V(skip) moves all disks that can move, and then fails, as the pool is not empty. V(shutdown) is refused.
+      - The action for instances that cannot move. V(fail) stops before anything is changed, on all
+        hosts. V(skip) leaves them running; then their host stays disabled and is not set to
+        maintenance. V(shutdown) shuts them down cleanly after the others have moved.
+      - A host that does not answer, or that has a move with an unknown end, stops V(fail) too. With
+        V(skip) and V(shutdown) it is disabled like the others, and left alone.
+      - With O(pool) V(skip) moves all disks that can move, and then fails, as the pool is not
+        empty. V(shutdown) is refused.
     type: str
     choices: [fail, skip, shutdown]
     default: fail
   rounds:
-    description: The maximum number of rounds of planning and moving. Only failed moves need another round.
+    description: The maximum number of rounds of planning and moving. Only failed moves need another
+      round.
     type: int
     default: 3
 attributes:
@@ -138,21 +144,25 @@ hosts:
       sample: kvm1 is empty and in maintenance. Bring it back with drover.compute.undrain.
 plan:
   description:
-    - The last plan, as M(drover.compute.plan_drain_info) returns it. A failure does not return it, but it is shown before.
+    - The last plan, as M(drover.compute.plan_drain_info) returns it. A failure does not return it,
+      but it is shown before.
   returned: success
   type: dict
-  sample: {host: kvm1, hosts: [kvm1], status: ok, moves: [{uuid: 425519c8-859e-488e-96e3-46439d6e2f07, name: web1, live: true, from_host: kvm1,
+  sample: {host: kvm1, hosts: [kvm1], status: ok, moves: [{uuid:
+    425519c8-859e-488e-96e3-46439d6e2f07, name: web1, live: true, from_host: kvm1,
     host: kvm3, wave: 1}], unmovable: [], shutdowns: [], waves: 1, seconds: 2.6}
 migrations:
   description:
-    - The result of each move, with C(uuid) and C(name) of the instance, C(source), C(destination), C(provider) (the uuid of the resource
-      provider there), C(status) (V(completed), V(failed), V(cancelled), V(conflict) or V(lost)), C(message) (mostly the cause of a failure),
-      C(storage) (V(shared), V(copied) or V(none)) and C(elapsed_s) (its seconds).
+    - The result of each move, with C(uuid) and C(name) of the instance, C(source), C(destination),
+      C(provider) (the uuid of the resource provider there), C(status) (V(completed), V(failed),
+      V(cancelled), V(conflict) or V(lost)), C(message) (mostly the cause of a failure), C(storage)
+      (V(shared), V(copied) or V(none)) and C(elapsed_s) (its seconds).
   returned: always
   type: list
   elements: dict
   sample: [{uuid: 425519c8-859e-488e-96e3-46439d6e2f07, name: web1, source: kvm1, destination: kvm3,
-    provider: 92916cb8-ade9-4263-ae96-c7f7040de74f, status: completed, message: '', storage: shared, elapsed_s: 1.9}]
+    provider: 92916cb8-ade9-4263-ae96-c7f7040de74f, status: completed, message: '', storage: shared,
+      elapsed_s: 1.9}]
 shut_down:
   description: Instances that were shut down, each with C(uuid), C(name) and C(host).
   returned: always
@@ -174,15 +184,17 @@ disks:
   description:
     - The disks with a move that was begun, each with C(uuid) and C(name) of its instance, C(disk),
       C(host), C(source), C(destination), C(status), which is V(moved) or V(failed), and C(message).
-    - RV(plan) then has C(pool), C(hosts), C(moves), C(unmovable) and C(lines), and RV(staying) has C(disk), which is null for another file, and
-      C(way_out) too.
+    - RV(plan) then has C(pool), C(hosts), C(moves), C(unmovable) and C(lines), and RV(staying) has
+      C(disk), which is null for another file, and C(way_out) too.
   returned: with O(pool), also by a failure
   type: list
   elements: dict
-  sample: [{uuid: 425519c8-859e-488e-96e3-46439d6e2f07, name: web1, disk: vda, host: kvm1, source: /srv/fast/web1.qcow2,
+  sample: [{uuid: 425519c8-859e-488e-96e3-46439d6e2f07, name: web1, disk: vda, host: kvm1, source:
+    /srv/fast/web1.qcow2,
     destination: /srv/slow/web1.qcow2, status: moved, message: ''}]
 kept:
-  description: Files in the pool that no disk needs and that stay, each with C(host), C(path) and C(reason), which is null if nothing speaks for it.
+  description: Files in the pool that no disk needs and that stay, each with C(host), C(path) and
+    C(reason), which is null if nothing speaks for it.
   returned: with O(pool), also by a failure
   type: list
   elements: dict

@@ -14,10 +14,11 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - The role P(drover.compute.evacuate#role) and the playbook C(drover.compute.evacuate) call this module twice. Between the two calls the
-    role P(drover.compute.power#role) cuts the power of the host and verifies that it is off.
-  - It runs on the controller and reaches each hypervisor as a delegated task would. It holds the lease of the host from the beginning of
-    the first call to the end of the second call.
+  - The role P(drover.compute.evacuate#role) and the playbook C(drover.compute.evacuate) call this
+    module twice. Between the two calls the role P(drover.compute.power#role) cuts the power of the
+    host and verifies that it is off.
+  - It runs on the controller and reaches each hypervisor as a delegated task would. It holds the
+    lease of the host from the beginning of the first call to the end of the second call.
   - The next run finishes a run that was killed.
 options:
   host:
@@ -27,9 +28,10 @@ options:
     aliases: [name]
   state:
     description:
-      - V(judged) verifies that the host is dead. It tries to read the host, has other hypervisors probe it, and restarts its libvirt if
-        only libvirt is dead. It fails if the host answers (then it first closes the restarts that an earlier evacuation left open there) or
-        if a rule forbids it. With O(said) it records that a person says that the host is off.
+      - V(judged) verifies that the host is dead. It tries to read the host, has other hypervisors
+        probe it, and restarts its libvirt if only libvirt is dead. It fails if the host answers
+        (then it first closes the restarts that an earlier evacuation left open there) or if a rule
+        forbids it. With O(said) it records that a person says that the host is off.
       - V(restarted) fails unless this run has verified that the power of the host is off. It forces
         the host down, reads the other hosts, closes the open orders and migrations, claims room,
         and starts the instances. The module records an instance on the host that already shows it.
@@ -52,17 +54,19 @@ options:
     elements: str
   refused:
     description:
-      - For V(restarted) with O(plan_only), the RV(refused) of V(judged). The plan is shown, and then the task fails as the real run would.
+      - For V(restarted) with O(plan_only), the RV(refused) of V(judged). The plan is shown, and
+        then the task fails as the real run would.
     type: str
     default: ''
   power:
-    description: For V(judged), the power state from the host's power driver; V(none) if it has no driver that can report it.
+    description: For V(judged), the power state from the host's power driver; V(none) if it has no
+      driver that can report it.
     type: str
     choices: ['on', 'off', unknown, none]
     default: none
   said:
-    description: The confirmation, in place of fencing, of a person who has checked it, exactly C(HOST is powered off).
-      The store keeps the words with the name of the user.
+    description: The confirmation, in place of fencing, of a person who has checked it, exactly
+      C(HOST is powered off). The store keeps the words with the name of the user.
     type: str
     default: ''
   reason:
@@ -71,16 +75,17 @@ options:
     default: evacuated by drover.compute
   force:
     description:
-      - Names of rules to lift, of V(driver_says_on), V(login_refused), V(unclear_answer), V(peers_reach), V(no_witness),
-        V(storage_active), V(maintenance), V(many_down), V(just_started), V(too_early), V(quiet_time), V(unread_hosts) and
-        V(open_disk_change). Each refusal names its rule.
+      - Names of rules to lift, of V(driver_says_on), V(login_refused), V(unclear_answer),
+        V(peers_reach), V(no_witness), V(storage_active), V(maintenance), V(many_down),
+        V(just_started), V(too_early), V(quiet_time), V(unread_hosts) and V(open_disk_change). Each
+        refusal names its rule.
     type: list
     elements: str
     default: []
   unmovable:
     description:
-      - The result of the task if instances could not be restarted. V(fail) names them and fails, V(skip) succeeds. In both cases all other
-        instances are restarted first.
+      - The result of the task if instances could not be restarted. V(fail) names them and fails,
+        V(skip) succeeds. In both cases all other instances are restarted first.
     type: str
     choices: [fail, skip]
     default: fail
@@ -100,11 +105,13 @@ options:
     type: int
     default: 4
   start_timeout:
-    description: Seconds that the start of an instance may take. The variable C(drover_start_timeout) sets it too.
+    description: Seconds that the start of an instance may take. The variable
+      C(drover_start_timeout) sets it too.
     type: int
     default: 60
   call_timeout:
-    description: The time limit for each call of a hypervisor, in seconds. After it the hypervisor counts as not answering.
+    description: The time limit for each call of a hypervisor, in seconds. After it the hypervisor
+      counts as not answering.
     type: int
     default: 200
 attributes:
@@ -159,27 +166,31 @@ refused:
   sample: kvm1 answers and refuses the login
 plan:
   description:
-    - The last plan, as lists of instances. C(restarts) will be restarted, each with C(uuid), C(name), C(host) and C(provider), the
-      highest priority first. C(found) are on another host already, each with C(uuid), C(name), C(host) and C(state). C(left) are left
-      alone or have no destination, and C(lost) have disks on the dead host only, each with C(uuid), C(name) and C(reason).
+    - The last plan, as lists of instances. C(restarts) will be restarted, each with C(uuid),
+      C(name), C(host) and C(provider), the highest priority first. C(found) are on another host
+      already, each with C(uuid), C(name), C(host) and C(state). C(left) are left alone or have no
+      destination, and C(lost) have disks on the dead host only, each with C(uuid), C(name) and
+      C(reason).
   returned: O(state=restarted)
   type: dict
   sample: {restarts: [{uuid: f9639148-e40a-430f-a45c-3ed54ff79954, name: web1, host: kvm3,
     provider: 92916cb8-ade9-4263-ae96-c7f7040de74f}], found: [], left: [], lost: []}
 restarted:
-  description: The instances that were restarted, or are recorded where they were found, each with C(uuid), C(name), C(host), C(provider),
-    C(state) and C(message).
+  description: The instances that were restarted, or are recorded where they were found, each with
+    C(uuid), C(name), C(host), C(provider), C(state) and C(message).
   returned: O(state=restarted)
   type: list
   elements: dict
-  sample: [{uuid: f9639148-e40a-430f-a45c-3ed54ff79954, name: web1, host: kvm3, provider: 92916cb8-ade9-4263-ae96-c7f7040de74f,
+  sample: [{uuid: f9639148-e40a-430f-a45c-3ed54ff79954, name: web1, host: kvm3, provider:
+    92916cb8-ade9-4263-ae96-c7f7040de74f,
     state: running, message: ''}]
 remaining:
   description: The instances that are not restarted, each with C(uuid), C(name) and C(reason).
   returned: O(state=restarted)
   type: list
   elements: dict
-  sample: [{uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01, name: app11, reason: the store has no XML of it; define it elsewhere by hand}]
+  sample: [{uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01, name: app11, reason: the store has no XML of
+    it; define it elsewhere by hand}]
 message:
   description: The result, in a sentence.
   returned: always

@@ -14,7 +14,8 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - A flavor is a size with a name and with requirements for hosts. A request names it instead of amounts.
+  - A flavor is a size with a name and with requirements for hosts. A request names it instead of
+    amounts.
   - When a flavor changes, existing instances keep their size.
 options:
   name:
@@ -40,8 +41,8 @@ options:
     type: raw
   extra_specs:
     description:
-      - Requirements for hosts, such as C(aggregate_instance_extra_specs:ssd) or C(capabilities:hypervisor_version). A key with the value
-        null is deleted. Other keys stay.
+      - Requirements for hosts, such as C(aggregate_instance_extra_specs:ssd) or
+        C(capabilities:hypervisor_version). A key with the value null is deleted. Other keys stay.
     type: dict
 extends_documentation_fragment:
   - drover.compute.store
@@ -71,10 +72,12 @@ flavor:
   returned: when O(state=present)
   type: dict
   contains:
-    uuid: {description: Its uuid., type: str, returned: always, sample: 71747e21-eed8-44bc-ad09-5fff1572dcd2}
+    uuid: {description: Its uuid., type: str, returned: always, sample:
+      71747e21-eed8-44bc-ad09-5fff1572dcd2}
     name: {description: Its name., type: str, returned: always, sample: db}
     vcpus: {description: Virtual CPUs., type: int, returned: always, sample: 4}
     memory_mb: {description: Memory in MiB., type: int, returned: always, sample: 2048}
     disk_gb: {description: Disk in GiB., type: int, returned: always, sample: 100}
-    extra_specs: {description: Its requirements for hosts., type: dict, returned: always, sample: {'trait:CUSTOM_SSD': required}}
+    extra_specs: {description: Its requirements for hosts., type: dict, returned: always, sample:
+      {'trait:CUSTOM_SSD': required}}
 """

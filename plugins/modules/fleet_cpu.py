@@ -32,8 +32,10 @@ options:
     default: false
   hosts:
     description:
-      - The hosts that count, with O(renew). Only the CPUs of their groups are made. By default all hosts of each group count.
-      - The other hosts of a group that lack one of its features run no instance with C(cpu) V(fleet) that is built from then on.
+      - The hosts that count, with O(renew). Only the CPUs of their groups are made. By default all
+        hosts of each group count.
+      - The other hosts of a group that lack one of its features run no instance with C(cpu)
+        V(fleet) that is built from then on.
     type: list
     elements: str
     default: []
@@ -84,29 +86,34 @@ cpus:
   type: list
   elements: dict
   contains:
-    cell: {description: The cell of the hosts; null without one., type: str, returned: always, sample: site1}
+    cell: {description: The cell of the hosts; null without one., type: str, returned: always,
+      sample: site1}
     arch: {description: The architecture., type: str, returned: always, sample: x86_64}
     domain_type: {description: V(kvm) or V(qemu)., type: str, returned: always, sample: kvm}
-    vendor: {description: The vendor of the CPUs; null where libvirt names none., type: str, returned: always, sample: Intel}
+    vendor: {description: The vendor of the CPUs; null where libvirt names none., type: str,
+      returned: always, sample: Intel}
     model: {description: The model of the CPU., type: str, returned: always, sample: Haswell-noTSX}
     policies:
-      description: Features in addition to the model (V(require)), and features of the model that it does
-        not have (V(disable)).
+      description: Features in addition to the model (V(require)), and features of the model that it
+        does not have (V(disable)).
       type: dict
       returned: always
       sample: {vme: require}
     hosts: {description: The hosts behind the CPU., type: list, elements: str, returned: always,
       sample: [kvm1, kvm2]}
     lacking:
-      description: Hosts of the group that lack features of it, with these features. Instances with this CPU cannot run there.
+      description: Hosts of the group that lack features of it, with these features. Instances with
+        this CPU cannot run there.
       type: dict
       returned: always
       sample: {kvm3: [avx2]}
-    created_at: {description: When it was made., type: float, returned: always, sample: 1790000000.5}
+    created_at: {description: When it was made., type: float, returned: always, sample:
+      1790000000.5}
 lines:
   description: The same for people.
   returned: success
   type: list
   elements: str
-  sample: ['Intel, x86_64, kvm: Haswell-noTSX with vme', '  made on 2026-09-21 14:13 of kvm1, kvm2', '  kvm3 lacks avx2']
+  sample: ['Intel, x86_64, kvm: Haswell-noTSX with vme', '  made on 2026-09-21 14:13 of kvm1, kvm2',
+    '  kvm3 lacks avx2']
 """

@@ -16,8 +16,9 @@ author:
 description:
   - Returns the actions of runs, the newest first, each with the user, the controller, the command
     and the reason, in AWX also the job and the user who launched it.
-  - Recorded are the work on hosts (C(run)), decisions of the scheduler, claims and releases of room, orders to hypervisors, changes of instances,
-    moves, power actions, and changes of hosts. The newest 100,000 rows are kept.
+  - Recorded are the work on hosts (C(run)), decisions of the scheduler, claims and releases of
+    room, orders to hypervisors, changes of instances, moves, power actions, and changes of hosts.
+    The newest 100,000 rows are kept.
   - For the variables of a command the store has only the names, and the values of variables that
     are not secret, such as C(drover_host). Users and passwords in addresses are masked.
 options:
@@ -71,8 +72,8 @@ actions:
       sample: 1764230400.0
     kind:
       description:
-        - V(run) (work on a host), V(decision) (of the scheduler), V(claim) and V(release) (of room), V(order) (to a hypervisor),
-          V(instance), V(move), V(power) or V(host).
+        - V(run) (work on a host), V(decision) (of the scheduler), V(claim) and V(release) (of
+          room), V(order) (to a hypervisor), V(instance), V(move), V(power) or V(host).
       returned: always
       type: str
       sample: move
@@ -117,7 +118,8 @@ actions:
       type: str
       sample: ansible-playbook drover.compute.drain -e drover_host=kvm1
     reason:
-      description: The option C(reason) of the task, else the variable C(drover_reason); empty without both.
+      description: The option C(reason) of the task, else the variable C(drover_reason); empty
+        without both.
       returned: always
       type: str
       sample: new memory

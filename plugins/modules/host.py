@@ -25,18 +25,20 @@ options:
     aliases: [name]
   state:
     description:
-      - V(enabled) allows new instances again. It also ends maintenance and deletes the record of a drain.
+      - V(enabled) allows new instances again. It also ends maintenance and deletes the record of a
+        drain.
       - V(disabled) allows no new instances.
       - V(maintenance) is disabled and marked as in maintenance.
-      - V(draining) is disabled, and records the state that the host had before. A second run records nothing new.
+      - V(draining) is disabled, and records the state that the host had before. A second run
+        records nothing new.
       - V(absent) takes a host out of the store that has left the fleet. The module refuses it while
         the host has an instance, a claim or an open operation. It forgets its compute nodes with
         their providers, its state, and that it is in host aggregates.
       - V(renamed) gives it O(new_name) and keeps all its records. The inventory must have the new
         name.
-      - V(restored) restores the state that V(draining) has recorded, and changes nothing without such a record. It starts no instance
-        but lists in RV(to_start) the instances to start. The record stays until M(drover.compute.instance) has started, stopped or
-        removed them there.
+      - V(restored) restores the state that V(draining) has recorded, and changes nothing without
+        such a record. It starts no instance but lists in RV(to_start) the instances to start. The
+        record stays until M(drover.compute.instance) has started, stopped or removed them there.
     type: str
     choices: [enabled, disabled, maintenance, draining, restored, absent, renamed]
   new_name:
@@ -53,7 +55,8 @@ options:
     type: bool
   shuts_down:
     description:
-      - The uuids of instances that are about to be shut down for the drain. The running ones are recorded, too.
+      - The uuids of instances that are about to be shut down for the drain. The running ones are
+        recorded, too.
       - Only with V(draining).
     type: list
     elements: str
@@ -90,9 +93,12 @@ host:
   contains:
     host: {description: The host., type: str, returned: always, sample: kvm1}
     disabled: {description: True if it is disabled., type: bool, returned: always, sample: true}
-    disabled_reason: {description: The reason., type: str, returned: always, sample: disk sdb reports errors}
-    maintenance: {description: True if it is in maintenance., type: bool, returned: always, sample: false}
-    forced_down: {description: True if it is forced down., type: bool, returned: always, sample: false}
+    disabled_reason: {description: The reason., type: str, returned: always, sample: disk sdb
+      reports errors}
+    maintenance: {description: True if it is in maintenance., type: bool, returned: always, sample:
+      false}
+    forced_down: {description: True if it is forced down., type: bool, returned: always, sample:
+      false}
 removed:
   description: What was removed. C(evacuated) are instances that were evacuated from it; its disks
     may still have their old definitions.
@@ -105,8 +111,8 @@ renamed:
   type: dict
   sample: {host: kvm1, new_name: kvm9, instances: 3}
 to_start:
-  description: Instances that were shut down for the drain and are still off on the host, the highest priority first, each with C(uuid) and
-    C(name).
+  description: Instances that were shut down for the drain and are still off on the host, the
+    highest priority first, each with C(uuid) and C(name).
   returned: with O(state=restored)
   type: list
   elements: dict

@@ -12,25 +12,30 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Reads the CPUs, NUMA cells, memory, storage, networks, devices and supported guests of a hypervisor,
-    and all its domains, and returns them as plain data.
-  - On the hypervisor it only writes digests of backing images of disks on shared storage, below C(/var/lib/drover). It changes nothing
-    in the store. Use M(drover.compute.compute_node) to record the same facts in the store.
-  - It fails if libvirt accepts no connection within 30 seconds, or if the whole reading takes longer than two minutes.
-  - The number of calls to libvirt does not grow with the number of domains, except for the XML of each domain and, if the URI names another
-    machine, the disk sizes of domains that are shut off; libvirt has no bulk call for these.
+  - Reads the CPUs, NUMA cells, memory, storage, networks, devices and supported guests of a
+    hypervisor, and all its domains, and returns them as plain data.
+  - On the hypervisor it only writes digests of backing images of disks on shared storage, below
+    C(/var/lib/drover). It changes nothing in the store. Use M(drover.compute.compute_node) to
+    record the same facts in the store.
+  - It fails if libvirt accepts no connection within 30 seconds, or if the whole reading takes
+    longer than two minutes.
+  - The number of calls to libvirt does not grow with the number of domains, except for the XML of
+    each domain and, if the URI names another machine, the disk sizes of domains that are shut off;
+    libvirt has no bulk call for these.
 options:
   instances_path:
     description:
-      - The folder that holds the disks of the instances; RV(hypervisor.storage) describes its file system.
+      - The folder that holds the disks of the instances; RV(hypervisor.storage) describes its file
+        system.
       - On the hypervisor the module reads the nearest existing parent. If O(uri) names another
         machine, the module reads the running storage pool that covers the path.
     type: path
     default: /var/lib/libvirt/images
   probe_kvm:
     description:
-      - If KVM is offered, start a tiny paused guest with it, with the settings of the role P(drover.compute.place#role), without disks and
-        networks, and destroy it. RV(hypervisor.kvm) has the result.
+      - If KVM is offered, start a tiny paused guest with it, with the settings of the role
+        P(drover.compute.place#role), without disks and networks, and destroy it. RV(hypervisor.kvm)
+        has the result.
       - In virtual machines KVM may be offered although no guest starts with it.
     type: bool
     default: false
@@ -48,7 +53,8 @@ options:
         type: str
   shared_pools:
     description:
-      - Names of storage pools that other hosts see too, but that this host cannot recognise, such as a pool on a SAN.
+      - Names of storage pools that other hosts see too, but that this host cannot recognise, such
+        as a pool on a SAN.
       - The module reads local backing images of disks in these pools, so that hosts can compare
         them.
     type: list
@@ -68,7 +74,8 @@ options:
         type: str
         required: true
       peers:
-        description: The other hosts, with C(host) and C(uri), the libvirt URI by which they are reached. Other transports than SSH are left out.
+        description: The other hosts, with C(host) and C(uri), the libvirt URI by which they are
+          reached. Other transports than SSH are left out.
         type: list
         elements: dict
         required: true
@@ -124,7 +131,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 hypervisor:
-  description: The hypervisor. The unit of a size is at the end of its key; C(mb) means MiB and C(gb) means GiB.
+  description: The hypervisor. The unit of a size is at the end of its key; C(mb) means MiB and
+    C(gb) means GiB.
   returned: success
   type: dict
   contains:
@@ -159,29 +167,34 @@ hypervisor:
       returned: always
       sample: 4c4c4544-0038-3010-8052-b4c04f4d4d32
     system_uuid:
-      description: The uuid of the system that read the facts, from its settings of libvirt or else its firmware. Null if it has none.
+      description: The uuid of the system that read the facts, from its settings of libvirt or else
+        its firmware. Null if it has none.
       type: str
       returned: always
       sample: 4c4c4544-0038-3010-8052-b4c04f4d4d32
     firmware_uuid:
-      description: The uuid of the firmware (SMBIOS) of the system that read the facts. Null if it has none, or only root can read it.
+      description: The uuid of the firmware (SMBIOS) of the system that read the facts. Null if it
+        has none, or only root can read it.
       type: str
       returned: always
       sample: 4c4c4544-0038-3010-8052-b4c04f4d4d32
     machine_id:
-      description: The machine id of the system that read the facts, of C(/etc/machine-id). Null if it has none.
+      description: The machine id of the system that read the facts, of C(/etc/machine-id). Null if
+        it has none.
       type: str
       returned: always
       sample: 8d1f6c0b2f1a4c7e9a3b5d7f9e1c3a5b
     boot_id:
-      description: The id of the boot of the system that read the facts. Each boot has another one. Null for a host that is reached by a URI.
+      description: The id of the boot of the system that read the facts. Each boot has another one.
+        Null for a host that is reached by a URI.
       type: str
       returned: always
       sample: 5cf3a1e6-6bd0-4f1c-9d6f-4b2f6c8f7a10
     reboot_sign:
       description:
-        - Why the host needs a reboot, by C(/run/reboot-required), C(/run/reboot-needed) and the installed kernels. Null if they show no need, and for
-          a host that is reached by a URI. A rolling maintenance also asks the tool of the system, such as dnf.
+        - Why the host needs a reboot, by C(/run/reboot-required), C(/run/reboot-needed) and the
+          installed kernels. Null if they show no need, and for a host that is reached by a URI. A
+          rolling maintenance also asks the tool of the system, such as dnf.
       type: str
       returned: always
       sample: kernel 6.1.0-27-amd64 runs, and 6.1.0-28-amd64 is installed
@@ -213,9 +226,11 @@ hypervisor:
     numa_cells:
       description:
         - The NUMA cells with their memory, CPUs, distances and the number of pages of each size.
-        - Of a CPU, C(socket), C(die), C(cluster) and C(core) are null if libvirt does not know them. A CPU that is offline has no C(siblings).
-        - Of a page size, C(count) is the number of pages and C(free) the number of free ones, null if it is unknown. The smallest size has
-          the memory that is in no huge page; C(free) of it is without the page cache.
+        - Of a CPU, C(socket), C(die), C(cluster) and C(core) are null if libvirt does not know
+          them. A CPU that is offline has no C(siblings).
+        - Of a page size, C(count) is the number of pages and C(free) the number of free ones, null
+          if it is unknown. The smallest size has the memory that is in no huge page; C(free) of it
+          is without the page cache.
       type: list
       elements: dict
       returned: always
@@ -232,10 +247,11 @@ hypervisor:
     storage:
       description:
         - The file system of O(instances_path).
-        - C(disk_available_least_gb) is the free space if every image grew to its full size; it may be
-          negative, and is null if the free space is unknown.
-        - C(shared_id) is the origin of a network or cluster file system, and the folder in it. It is the same
-          on each host that sees it, and null if the path is not on such a file system, or if O(uri) names another machine.
+        - C(disk_available_least_gb) is the free space if every image grew to its full size; it may
+          be negative, and is null if the free space is unknown.
+        - C(shared_id) is the origin of a network or cluster file system, and the folder in it. It
+          is the same on each host that sees it, and null if the path is not on such a file system,
+          or if O(uri) names another machine.
         - C(folder_id) is the number of the file system and the number of the folder in it. Two
           hosts with the same one may see one folder. It is null where that is not known.
       type: dict
@@ -251,8 +267,9 @@ hypervisor:
     pools:
       description:
         - The storage pools.
-        - C(shared_id) is the origin of a pool's storage for the shared types V(netfs), V(rbd), V(gluster), V(iscsi) and V(iscsi-direct),
-          and for a V(dir) or V(fs) pool on a network or cluster file system. It is null for the others.
+        - C(shared_id) is the origin of a pool's storage for the shared types V(netfs), V(rbd),
+          V(gluster), V(iscsi) and V(iscsi-direct), and for a V(dir) or V(fs) pool on a network or
+          cluster file system. It is null for the others.
         - C(folder_id) is the id of its folder, as in RV(hypervisor.storage).
       type: list
       elements: dict
@@ -272,40 +289,46 @@ hypervisor:
           uuid: 2d9bb2f4-3b4f-4a5b-8b1c-111111111111
     mounts:
       description:
-        - Mounted network and cluster file systems, and other file systems that are mounted below them, with their origin C(shared_id), as
-          in RV(hypervisor.storage). Null if O(uri) names another machine.
+        - Mounted network and cluster file systems, and other file systems that are mounted below
+          them, with their origin C(shared_id), as in RV(hypervisor.storage). Null if O(uri) names
+          another machine.
       type: list
       elements: dict
       returned: always
       sample: [{path: /srv/vms, shared_id: "nfs:filer:/vms"}]
     addresses:
-      description: The IP addresses at which others may see the host. Null if O(uri) names another machine.
+      description: The IP addresses at which others may see the host. Null if O(uri) names another
+        machine.
       type: list
       elements: str
       returned: always
       sample: [192.0.2.11, "2001:db8::11"]
     block_devices:
       description:
-        - The block devices with a worldwide name, C(id), and their paths here. Null if O(uri) names another machine.
+        - The block devices with a worldwide name, C(id), and their paths here. Null if O(uri) names
+          another machine.
       type: list
       elements: dict
       returned: always
       sample: [{id: naa.600140512345678, names: [/dev/disk/by-id/wwn-0x600140512345678, /dev/sdb]}]
     images:
       description:
-        - The digests of local backing images of disks on shared storage, with their size and times of change at the time of reading. The
-          digest of a large image comes with a later call. Null if O(uri) names another machine.
+        - The digests of local backing images of disks on shared storage, with their size and times
+          of change at the time of reading. The digest of a large image comes with a later call.
+          Null if O(uri) names another machine.
       type: list
       elements: dict
       returned: always
-      sample: [{path: /var/lib/libvirt/images/debian-12.qcow2, digest: 5f0c6a3e..., size: 2361393152,
+      sample: [{path: /var/lib/libvirt/images/debian-12.qcow2, digest: 5f0c6a3e..., size:
+        2361393152,
                 modified: "1700000000.000000000", changed: "1700000000.000000000"}]
     networks:
       description: The virtual networks.
       type: list
       elements: dict
       returned: always
-      sample: [{active: true, bridge: virbr0, name: default, uuid: 2d9bb2f4-3b4f-4a5b-8b1c-222222222222}]
+      sample: [{active: true, bridge: virbr0, name: default, uuid:
+        2d9bb2f4-3b4f-4a5b-8b1c-222222222222}]
     supported_instances:
       description: Triples of architecture, domain type and operating system type that can run here.
       type: list
@@ -320,7 +343,8 @@ hypervisor:
         - Null if libvirt does not report it.
       type: dict
       returned: always
-      sample: {disk_buses: [virtio, scsi, sata], firmware: [efi], secure_boot: ["yes", "no"], tpm_models: [tpm-tis, tpm-crb], tpm_versions: ["2.0"],
+      sample: {disk_buses: [virtio, scsi, sata], firmware: [efi], secure_boot: ["yes", "no"],
+        tpm_models: [tpm-tis, tpm-crb], tpm_versions: ["2.0"],
                video_models: [vga, virtio]}
     host_model:
       description:
@@ -330,10 +354,12 @@ hypervisor:
         - Null if libvirt does not report it.
       type: dict
       returned: always
-      sample: {arch: x86_64, type: kvm, vendor: Intel, model: Haswell-noTSX, features: [aes, avx, vme]}
+      sample: {arch: x86_64, type: kvm, vendor: Intel, model: Haswell-noTSX, features: [aes, avx,
+        vme]}
     kvm:
       description:
-        - C(offered) is true if KVM is offered, C(works) if a guest started with it (null if not known), C(message) is the error.
+        - C(offered) is true if KVM is offered, C(works) if a guest started with it (null if not
+          known), C(message) is the error.
       returned: with O(probe_kvm)
       type: dict
       sample: {message: failed to set MSR 0x10a to 0x0, offered: true, works: false}
@@ -343,7 +369,8 @@ hypervisor:
         - C(dev_type) is V(type-PF) for a device that can have virtual functions, V(type-VF) for a
           virtual function, V(vdpa) for a virtual function with a vDPA device (its file is C(vdpa)),
           and V(type-PCI) for all others. C(parent_addr) is the physical function of a virtual one.
-        - C(iommu_group_members) are the devices of its IOMMU group, itself included, which only one guest can have together.
+        - C(iommu_group_members) are the devices of its IOMMU group, itself included, which only one
+          guest can have together.
         - C(interface) and C(mac) name its network interface on the host. C(numa_node) is null if it
           is unknown.
       type: list
@@ -371,7 +398,8 @@ hypervisor:
     mdev_types:
       description:
         - The types of mediated devices that the devices of the host, C(parent), can make.
-        - C(available_instances) counts down as they are made. A device often makes one type only at a time.
+        - C(available_instances) counts down as they are made. A device often makes one type only at
+          a time.
       type: list
       elements: dict
       returned: always
@@ -383,7 +411,8 @@ hypervisor:
           type: nvidia-11
     mdev_devices:
       description:
-        - The mediated devices. If C(active) is false, the device is defined in libvirt and does not exist at present.
+        - The mediated devices. If C(active) is false, the device is defined in libvirt and does not
+          exist at present.
       type: list
       elements: dict
       returned: always
@@ -406,12 +435,15 @@ hypervisor:
       returned: always
       sample: [{driver: storage, package: libvirt-daemon-driver-storage, daemon: null}]
     missing_pool_types:
-      description: The types of storage pools that the host cannot have, with the package of each. Null if libvirt does not report it.
+      description: The types of storage pools that the host cannot have, with the package of each.
+        Null if libvirt does not report it.
       type: dict
       returned: always
-      sample: {gluster: libvirt-daemon-driver-storage-gluster, rbd: libvirt-daemon-driver-storage-rbd}
+      sample: {gluster: libvirt-daemon-driver-storage-gluster, rbd:
+        libvirt-daemon-driver-storage-rbd}
     untold_domains:
-      description: The uuids and names of domains that libvirt lists but does not describe. They may run.
+      description: The uuids and names of domains that libvirt lists but does not describe. They may
+        run.
       type: list
       elements: dict
       returned: always
@@ -425,18 +457,21 @@ hypervisor:
           and C(running_memory_mb) of the running domain, with plugged CPUs and memory; null if it
           does not run. C(metadata) is drover's own metadata in the domain.
         - C(xml) is the definition for the next start of the domain.
-        - C(hostdevs) are the devices of the host that the domain has, with C(type) and C(address), also those of its interfaces of the types
-          C(hostdev) and C(vdpa). The address of a mediated device is its uuid.
+        - C(hostdevs) are the devices of the host that the domain has, with C(type) and C(address),
+          also those of its interfaces of the types C(hostdev) and C(vdpa). The address of a
+          mediated device is its uuid.
         - C(numa) is null, or the ties of the CPUs and the memory to the host, as the domain runs.
           C(cpuset) are the host's CPUs for vCPUs without a pin. C(cells) are the guest's, with the
           mode and the host cells C(nodes) of their memory. C(pages) are huge pages with C(size_kb),
           null for the default size of the host, and the cells of the guest that have them, none for
           all. C(next_start_cpus) are CPUs that the definition of a running domain pins and that it
           does not run on now.
-        - Of a disk, C(path) is its file or device, C(real_path) the same without symbolic links, C(shared_id) its place on shared
-          storage, C(origin) where a disk comes from that QEMU reaches by the network, and C(chain) its backing chain, as read from the headers
-          of the images. Unknown values are null. C(behind_on_network) are the images of Ceph that a file is backed by. A
-          local backing image of a disk on shared storage is in RV(hypervisor.images).
+        - Of a disk, C(path) is its file or device, C(real_path) the same without symbolic links,
+          C(shared_id) its place on shared storage, C(origin) where a disk comes from that QEMU
+          reaches by the network, and C(chain) its backing chain, as read from the headers of the
+          images. Unknown values are null. C(behind_on_network) are the images of Ceph that a file
+          is backed by. A local backing image of a disk on shared storage is in
+          RV(hypervisor.images).
         - C(disks) are the disks of its next start, C(running_disks) the disks that only the running
           domain has. C(only) is V(next_start) of a disk that the running domain does not have.
         - C(bindings) are the facts that bind it to its host, by both of its definitions. C(what)
@@ -448,8 +483,8 @@ hypervisor:
         - C(snapshots) says if it has snapshots; C(fixed_snapshots) are the names of snapshots that
           prevent a move, because they are in its image or have its memory. It is null if the
           snapshots cannot be read.
-        - C(other_files) has the files, folders and volumes that the domain uses besides the disks of
-          its definition, such as UEFI variables, logs, folders shared with the guest, and disks
+        - C(other_files) has the files, folders and volumes that the domain uses besides the disks
+          of its definition, such as UEFI variables, logs, folders shared with the guest, and disks
           that only the running guest, a snapshot or the saved memory has. Their C(type) is V(file),
           V(dir) or V(volume); C(written) says if the domain may write to it. The other keys are the
           same as for a disk.
@@ -497,7 +532,8 @@ hypervisor:
               type: file
               written: true
           # The addresses that a network of libvirt's own gave it.
-          interfaces: [{addresses: [192.168.122.5], mac: "52:54:00:00:00:01", model: virtio, source: default, target: vnet0, type: network}]
+          interfaces: [{addresses: [192.168.122.5], mac: "52:54:00:00:00:01", model: virtio, source:
+            default, target: vnet0, type: network}]
           hostdevs: [{type: pci, address: "0000:3b:02.1"}]
           bindings: []
           numa:

@@ -14,7 +14,8 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - An image is a name for properties that host filters read, and for the source of its file. A definition or a request names it.
+  - An image is a name for properties that host filters read, and for the source of its file. A
+    definition or a request names it.
   - When an image changes, existing instances keep the properties that they were placed with.
 options:
   name:
@@ -37,7 +38,8 @@ options:
     type: str
   properties:
     description:
-      - Its properties by Nova's names, such as C(hw_architecture). A key with the value null is deleted. Other keys stay.
+      - Its properties by Nova's names, such as C(hw_architecture). A key with the value null is
+        deleted. Other keys stay.
     type: dict
 extends_documentation_fragment:
   - drover.compute.store
@@ -64,10 +66,13 @@ image:
   returned: when O(state=present)
   type: dict
   contains:
-    uuid: {description: Its uuid., type: str, returned: always, sample: 71747e21-eed8-44bc-ad09-5fff1572dcd2}
+    uuid: {description: Its uuid., type: str, returned: always, sample:
+      71747e21-eed8-44bc-ad09-5fff1572dcd2}
     name: {description: Its name., type: str, returned: always, sample: debian-12-arm64}
-    source: {description: The source of the image., type: str, returned: always, sample: https://example.com/debian-12-arm64.qcow2}
+    source: {description: The source of the image., type: str, returned: always, sample:
+      https://example.com/debian-12-arm64.qcow2}
     checksum: {description: Of the source., type: str, returned: always, sample: 'sha256:0123'}
     disk_format: {description: The format of its file., type: str, returned: always, sample: qcow2}
-    properties: {description: Its properties., type: dict, returned: always, sample: {'hw_architecture': aarch64}}
+    properties: {description: Its properties., type: dict, returned: always, sample:
+      {'hw_architecture': aarch64}}
 """

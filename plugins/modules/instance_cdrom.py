@@ -20,12 +20,14 @@ description:
   - A medium goes into an empty drive. The module takes a drive with another medium only if
     O(target) names it. An instance without a drive gets one on the bus C(sata) while it is off. A
     running guest gets no drive.
-  - A guest may have locked its drive. Then the task fails with the words of libvirt. Eject the medium in the guest, then run the task again.
+  - A guest may have locked its drive. Then the task fails with the words of libvirt. Eject the
+    medium in the guest, then run the task again.
   - The image file is never removed.
 options:
   path:
     description:
-      - The image file, an absolute path on the host of the instance. Required with O(state=present).
+      - The image file, an absolute path on the host of the instance. Required with
+        O(state=present).
       - With O(state=absent) the module ejects it from its drive. Without it, the module empties the
         drive O(target).
     type: str
@@ -77,8 +79,10 @@ uuid:
   type: str
   sample: 5e0ae0b4-92a5-4d10-a1f5-5b0a3a7b6d01
 device:
-  description: The drive, as in the disks of M(drover.compute.hypervisor_info). Null if there is none.
+  description: The drive, as in the disks of M(drover.compute.hypervisor_info). Null if there is
+    none.
   returned: success
   type: dict
-  sample: {target: sda, device: cdrom, bus: sata, source: /srv/shared/isos/tools.iso, format: raw, readonly: true}
+  sample: {target: sda, device: cdrom, bus: sata, source: /srv/shared/isos/tools.iso, format: raw,
+    readonly: true}
 """

@@ -23,11 +23,13 @@ description:
     within O(timeout), the task fails, and the disk stays attached. The guest may release it later.
     Run the task again, which then completes the work.
   - A detached disk keeps its file. The module removes no file.
-  - A disk is made larger while the guest runs, or while it is off. The guest sees the new size at once. It extends its partitions and file
-    systems itself. A disk is never made smaller.
-  - The virtual size of a disk that the guest writes to counts as C(DISK_GB) of the instance. The task fails if the host has no room for it.
-  - A failure says if anything was done. If the host is lost during the task, the next run of the same task finds out the result. Until then
-    the instance is not started, stopped, moved or resized.
+  - A disk is made larger while the guest runs, or while it is off. The guest sees the new size at
+    once. It extends its partitions and file systems itself. A disk is never made smaller.
+  - The virtual size of a disk that the guest writes to counts as C(DISK_GB) of the instance. The
+    task fails if the host has no room for it.
+  - A failure says if anything was done. If the host is lost during the task, the next run of the
+    same task finds out the result. Until then the instance is not started, stopped, moved or
+    resized.
 options:
   path:
     description:
@@ -36,7 +38,8 @@ options:
     type: str
   size:
     description:
-      - The virtual size of the file if it does not exist, such as V(20GiB); a number counts in GiB. Without it, the file must exist.
+      - The virtual size of the file if it does not exist, such as V(20GiB); a number counts in GiB.
+        Without it, the file must exist.
       - With O(state=present) an existing file must have this size. It is not resized.
       - With O(state=resized), the virtual size that the disk gets. Required then.
     type: raw
@@ -47,7 +50,8 @@ options:
     default: qcow2
   target:
     description:
-      - The name of the disk in the domain, such as V(vdb). By default the first name of the bus that is free. The guest may use another name.
+      - The name of the disk in the domain, such as V(vdb). By default the first name of the bus
+        that is free. The guest may use another name.
       - Required with O(state=resized).
     type: str
   bus:
@@ -57,7 +61,8 @@ options:
     default: virtio
   readonly:
     description:
-      - The guest only reads from the disk. Several instances may have such a file, if none writes to it. It does not count as C(DISK_GB).
+      - The guest only reads from the disk. Several instances may have such a file, if none writes
+        to it. It does not count as C(DISK_GB).
     type: bool
     default: false
   timeout:
@@ -67,8 +72,8 @@ options:
   state:
     description:
       - V(present) attaches the disk, V(absent) detaches it.
-      - V(resized) makes the disk O(target) larger, on storage of any kind that can do so - image files, images of Ceph, and GlusterFS while the
-        guest runs.
+      - V(resized) makes the disk O(target) larger, on storage of any kind that can do so - image
+        files, images of Ceph, and GlusterFS while the guest runs.
     type: str
     choices: [present, absent, resized]
     default: present
@@ -127,10 +132,12 @@ uuid:
   type: str
   sample: 5e0ae0b4-92a5-4d10-a1f5-5b0a3a7b6d01
 device:
-  description: The disk, as in the disks of M(drover.compute.hypervisor_info). Null if it is detached.
+  description: The disk, as in the disks of M(drover.compute.hypervisor_info). Null if it is
+    detached.
   returned: success
   type: dict
-  sample: {target: vdb, bus: virtio, source: /srv/shared/instances/web1-data.qcow2, format: qcow2, readonly: false}
+  sample: {target: vdb, bus: virtio, source: /srv/shared/instances/web1-data.qcow2, format: qcow2,
+    readonly: false}
 created_disks:
   description: The file, if this task created it.
   returned: success

@@ -17,8 +17,8 @@ description:
   - Brings a network interface to a state in the running instance and in its definition, on any
     host. If the instance is off, the module changes its definition. Run it on localhost. It takes
     the lease of the host.
-  - Its MAC address identifies an interface. Without O(mac), an instance that has an interface in O(network) or O(bridge) is left as it is. For a
-    second interface there, give O(mac).
+  - Its MAC address identifies an interface. Without O(mac), an instance that has an interface in
+    O(network) or O(bridge) is left as it is. For a second interface there, give O(mac).
   - The guest must release an interface before the module can detach it. If the guest does not
     release it within O(timeout), the task fails, and the interface stays attached. Run the task
     again later.
@@ -31,8 +31,10 @@ options:
     type: str
   mac:
     description:
-      - The MAC address. A new interface without it gets an address that is always the same for this instance and O(network) or O(bridge).
-      - One of O(network), O(bridge) and O(mac) is required; with O(state=present) one of O(network) and O(bridge).
+      - The MAC address. A new interface without it gets an address that is always the same for this
+        instance and O(network) or O(bridge).
+      - One of O(network), O(bridge) and O(mac) is required; with O(state=present) one of O(network)
+        and O(bridge).
     type: str
   model:
     description: The model of the interface. An existing interface must have it.
@@ -87,7 +89,8 @@ uuid:
   type: str
   sample: 5e0ae0b4-92a5-4d10-a1f5-5b0a3a7b6d01
 device:
-  description: The interface, as in the interfaces of M(drover.compute.hypervisor_info). Null if it is detached.
+  description: The interface, as in the interfaces of M(drover.compute.hypervisor_info). Null if it
+    is detached.
   returned: success
   type: dict
   sample: {mac: "52:54:00:8a:11:02", type: network, source: storage, model: virtio}

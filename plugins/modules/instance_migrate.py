@@ -16,16 +16,20 @@ author:
 description:
   - First it ends the open migrations of these instances. Then it finds a destination for each
     instance, all as one batch. If an instance has no destination, the module moves none.
-  - Running and paused instances move live, the others cold, host after host. If O(cold) is true or the policy requires it, a running
-    instance is shut down, moved and started, one instance after the other. If one fails, the others still follow.
+  - Running and paused instances move live, the others cold, host after host. If O(cold) is true or
+    the policy requires it, a running instance is shut down, moved and started, one instance after
+    the other. If one fails, the others still follow.
   - The module refuses an instance with the policy never, and an instance with the policy live if
     the move would be cold.
-  - It runs on the controller, takes the leases of the hosts, and reaches each host as a delegated task would.
+  - It runs on the controller, takes the leases of the hosts, and reaches each host as a delegated
+    task would.
   - The next run finishes a run that was killed.
-  - The role P(drover.compute.instance#role) and the playbook C(drover.compute.instance_migrate) call this module.
+  - The role P(drover.compute.instance#role) and the playbook C(drover.compute.instance_migrate)
+    call this module.
 options:
   host:
-    description: The destination, which must have the capacity. By default the scheduler picks one for each instance.
+    description: The destination, which must have the capacity. By default the scheduler picks one
+      for each instance.
     type: str
   cold:
     description: Shut down running instances, and start them at the destination.
@@ -69,27 +73,31 @@ EXAMPLES = r"""
 RETURN = r"""
 migrations:
   description:
-    - The result of each move, with C(uuid) and C(name) of the instance, C(source), C(destination), C(provider) (the uuid of the resource
-      provider there), C(status) (V(completed), V(failed), V(cancelled), V(conflict) or V(lost)), C(message) (mostly the cause of a failure),
-      C(storage) (V(shared), V(copied) or V(none)) and C(elapsed_s) (its seconds).
+    - The result of each move, with C(uuid) and C(name) of the instance, C(source), C(destination),
+      C(provider) (the uuid of the resource provider there), C(status) (V(completed), V(failed),
+      V(cancelled), V(conflict) or V(lost)), C(message) (mostly the cause of a failure), C(storage)
+      (V(shared), V(copied) or V(none)) and C(elapsed_s) (its seconds).
     - The result of a failure has it too, in short.
   returned: always
   type: list
   elements: dict
   sample: [{uuid: 0f389330-8dd4-4aa0-b19c-de3c8ae435a9, name: web1, source: kvm1, destination: kvm2,
-    provider: 17d76cca-506d-409a-9722-2994c91f5be9, status: completed, message: '', storage: shared, elapsed_s: 1.5}]
+    provider: 17d76cca-506d-409a-9722-2994c91f5be9, status: completed, message: '', storage: shared,
+      elapsed_s: 1.5}]
 resizes:
   description:
-    - The result of each instance that was shut down for its move, with C(migration) (its uuid), C(uuid) and C(name) of the instance,
-      C(status) (V(accepted), V(finished) while it waits to be confirmed, V(confirmed) or V(reverted)), C(source), C(destination),
-      C(same_host), C(running) (it ran when the resize began), C(arrived) (it was seen at its destination with the new size), and the sizes
-      C(old) and C(new), each with C(flavor),
-      C(vcpus), C(memory_mb) and C(disk_gb).
+    - The result of each instance that was shut down for its move, with C(migration) (its uuid),
+      C(uuid) and C(name) of the instance, C(status) (V(accepted), V(finished) while it waits to be
+      confirmed, V(confirmed) or V(reverted)), C(source), C(destination), C(same_host), C(running)
+      (it ran when the resize began), C(arrived) (it was seen at its destination with the new size),
+      and the sizes C(old) and C(new), each with C(flavor), C(vcpus), C(memory_mb) and C(disk_gb).
     - The result of a failure has it too, in short.
   returned: always
   type: list
   elements: dict
-  sample: [{migration: 70fc4cfe-2359-43d2-8279-c613dede1731, uuid: a611f76b-1b2f-4e31-b9e7-ddc9a6c00076, name: web1, status: confirmed,
-    source: kvm1, destination: kvm1, same_host: true, running: true, old: {flavor: null, vcpus: 1, memory_mb: 64, disk_gb: 1},
+  sample: [{migration: 70fc4cfe-2359-43d2-8279-c613dede1731, uuid:
+    a611f76b-1b2f-4e31-b9e7-ddc9a6c00076, name: web1, status: confirmed,
+    source: kvm1, destination: kvm1, same_host: true, running: true, old: {flavor: null, vcpus: 1,
+      memory_mb: 64, disk_gb: 1},
     new: {flavor: large, vcpus: 2, memory_mb: 96, disk_gb: 1}}]
 """

@@ -14,13 +14,18 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Works on instances of the store, on any host, one after the other. Run it on localhost. It takes the lease of each host.
-  - A snapshot is external and of the disks alone. Each disk that the guest writes to gets a new image over the one that it had, in the same folder
-    and with the uuid of the instance in its name. The memory is not saved.
-  - If the agent of the guest answers, it freezes the file systems during the snapshot, and the snapshot is quiesced. Otherwise it is
-    crash-consistent, as after a loss of power, and the result says why.
-  - The deletion of a snapshot merges the later writes into the image below. The guest loses nothing, and may run during the merge.
-  - To revert to a snapshot drops all later writes. The instance must be off, and the snapshot must be its newest.
+  - Works on instances of the store, on any host, one after the other. Run it on localhost. It takes
+    the lease of each host.
+  - A snapshot is external and of the disks alone. Each disk that the guest writes to gets a new
+    image over the one that it had, in the same folder and with the uuid of the instance in its
+    name. The memory is not saved.
+  - If the agent of the guest answers, it freezes the file systems during the snapshot, and the
+    snapshot is quiesced. Otherwise it is crash-consistent, as after a loss of power, and the result
+    says why.
+  - The deletion of a snapshot merges the later writes into the image below. The guest loses
+    nothing, and may run during the merge.
+  - To revert to a snapshot drops all later writes. The instance must be off, and the snapshot must
+    be its newest.
   - Internal snapshots, which libvirt keeps in the image, are not made. The module lists and deletes
     existing ones, and reverts to them.
   - An instance with snapshots is not moved to another host. Delete its snapshots first.
@@ -30,14 +35,15 @@ description:
 options:
   state:
     description:
-      - V(present) makes the snapshot, unless there is one of this name. V(absent) deletes it and keeps the
-        present data of the guest. V(reverted) goes back to it.
+      - V(present) makes the snapshot, unless there is one of this name. V(absent) deletes it and
+        keeps the present data of the guest. V(reverted) goes back to it.
       - Without it, the module lists the snapshots.
     type: str
     choices: [present, absent, reverted]
   snapshot:
     description:
-      - The name of the snapshot. A new one has 1 to 64 letters, digits, C(-), C(_) and C(.), with a letter or digit at both ends.
+      - The name of the snapshot. A new one has 1 to 64 letters, digits, C(-), C(_) and C(.), with a
+        letter or digit at both ends.
     type: str
   description:
     description:
@@ -51,7 +57,8 @@ options:
     default: false
   timeout:
     description:
-      - Seconds for a merge. After that the task fails, and libvirt continues the merge. Run the task again to wait for the merge.
+      - Seconds for a merge. After that the task fails, and libvirt continues the merge. Run the
+        task again to wait for the merge.
     type: int
     default: 600
   name:
@@ -61,11 +68,13 @@ options:
     description: The uuid of the instance. With O(name), both must agree.
     type: str
   instances:
-    description: Several instances. Each is a name, a uuid, or a mapping with C(name) and C(uuid), which must agree.
+    description: Several instances. Each is a name, a uuid, or a mapping with C(name) and C(uuid),
+      which must agree.
     type: list
     elements: raw
   selector:
-    description: Instances with these labels, such as V(project=web,tier!=db,backup,!old). Not together with names.
+    description: Instances with these labels, such as V(project=web,tier!=db,backup,!old). Not
+      together with names.
     type: str
 extends_documentation_fragment:
   - drover.compute.store
@@ -118,29 +127,37 @@ instances:
       removed_files: []
       kept_files: []
   contains:
-    uuid: {description: The uuid., type: str, returned: always, sample: 5e0ae0b4-92a5-4d10-a1f5-5b0a3a7b6d01}
+    uuid: {description: The uuid., type: str, returned: always, sample:
+      5e0ae0b4-92a5-4d10-a1f5-5b0a3a7b6d01}
     name: {description: Its name., type: str, returned: always, sample: web1}
     host: {description: Its host., type: str, returned: always, sample: kvm1}
     changed: {description: True if it was changed., type: bool, returned: always, sample: true}
     status: {description: "V(done) or V(failed).", type: str, returned: always, sample: done}
-    message: {description: The error., type: str, returned: always, sample: the host cannot be reached}
+    message: {description: The error., type: str, returned: always, sample: the host cannot be
+      reached}
     snapshots:
       description:
-        - Its snapshots afterwards, the oldest first. Each has its name, kind (V(external), V(internal) or V(with_memory)), created_at (seconds
-          since 1970), state, parent, description, current and disks.
+        - Its snapshots afterwards, the oldest first. Each has its name, kind (V(external),
+          V(internal) or V(with_memory)), created_at (seconds since 1970), state, parent,
+          description, current and disks.
       type: list
       elements: dict
       returned: always
-      sample: [{name: before-upgrade, kind: external, created_at: 1795516440, state: disk-snapshot, parent: null, description: null, current: true}]
+      sample: [{name: before-upgrade, kind: external, created_at: 1795516440, state: disk-snapshot,
+        parent: null, description: null, current: true}]
     consistency:
       description:
-        - Of a new snapshot. V(quiesced), the guest had written all that it had; V(crash), as after a loss of power; V(off), the guest was off.
+        - Of a new snapshot. V(quiesced), the guest had written all that it had; V(crash), as after
+          a loss of power; V(off), the guest was off.
       type: str
       returned: always
       sample: crash
-    consistency_reason: {description: Why it is V(crash)., type: str, returned: always, sample: the guest is paused}
-    removed_files: {description: Images that were removed., type: list, elements: str, returned: always, sample: [/srv/web1.qcow2]}
-    kept_files: {description: "Unused images that were kept, each with path and reason.", type: list, elements: dict,
+    consistency_reason: {description: Why it is V(crash)., type: str, returned: always, sample: the
+      guest is paused}
+    removed_files: {description: Images that were removed., type: list, elements: str, returned:
+      always, sample: [/srv/web1.qcow2]}
+    kept_files: {description: "Unused images that were kept, each with path and reason.", type:
+      list, elements: dict,
       returned: always, sample: [{path: /srv/web1.qcow2, reason: the domain clone uses it}]}
 table:
   description: The snapshots as lines for a terminal.

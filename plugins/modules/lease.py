@@ -14,8 +14,10 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Takes the lease of a host, so that a second run that drains it, switches its power or evacuates it stops and names the holder.
-  - The roles of this collection take and release leases by themselves. The module is for your own playbooks.
+  - Takes the lease of a host, so that a second run that drains it, switches its power or evacuates
+    it stops and names the holder.
+  - The roles of this collection take and release leases by themselves. The module is for your own
+    playbooks.
   - A lease belongs to one run of ansible-playbook. A second task of the run renews it.
   - The module takes over a lease that has expired, or that a run on the same machine has left, with
     a message.
@@ -44,7 +46,8 @@ options:
     default: 300
   force:
     description:
-      - With O(state=absent), remove the lease of another run. First make sure that this run is dead.
+      - With O(state=absent), remove the lease of another run. First make sure that this run is
+        dead.
     type: bool
     default: false
 attributes:
@@ -86,6 +89,6 @@ taken_over:
   description: The holder of a lease that was taken over, and why; null if none was.
   returned: success
   type: str
-  sample: kvm1 is being worked on by admin@ctrl, process 4711 (drain), since 900 s, last heard of 400 s ago. Its time is over, so the
-    lease was taken over.
+  sample: kvm1 is being worked on by admin@ctrl, process 4711 (drain), since 900 s, last heard of
+    400 s ago. Its time is over, so the lease was taken over.
 """

@@ -18,9 +18,10 @@ description:
     class, zone and project, instances by state, the age of the facts, hosts that the others cannot
     replace, moves, decisions of the scheduler, and findings of the audit.
   - It reads only the store. The playbook drover.compute.discover brings the store up to date.
-  - All metrics are gauges, so that the textfile collector of node_exporter and the Pushgateway can read the text too.
-  - The file is replaced as a whole. A new file has the mode 0644. An existing file keeps its mode. If nothing but the time of the figures
-    differs, the task reports no change.
+  - All metrics are gauges, so that the textfile collector of node_exporter and the Pushgateway can
+    read the text too.
+  - The file is replaced as a whole. A new file has the mode 0644. An existing file keeps its mode.
+    If nothing but the time of the figures differs, the task reports no change.
 options:
   path:
     description:
@@ -29,8 +30,8 @@ options:
       - Without it no file is written.
     type: path
   policy:
-    description: The scheduler's policy, as in the lookup P(drover.compute.schedule#lookup). It decides where the instances of a lost host
-      could go.
+    description: The scheduler's policy, as in the lookup P(drover.compute.schedule#lookup). It
+      decides where the instances of a lost host could go.
 extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.scheduler
@@ -74,5 +75,6 @@ metrics:
   description: The metrics as text.
   returned: success
   type: str
-  sample: "# HELP drover_hosts Hosts by state.\n# TYPE drover_hosts gauge\ndrover_hosts{state=\"up\"} 3.0\n# EOF\n"
+  sample: "# HELP drover_hosts Hosts by state.\n# TYPE drover_hosts
+    gauge\ndrover_hosts{state=\"up\"} 3.0\n# EOF\n"
 """

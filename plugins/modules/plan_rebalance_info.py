@@ -14,15 +14,16 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - The score is the sum over resource classes of the standard deviation of the hosts' free share, over hosts that are up and enabled.
-    V(0) is even.
-  - Lists moves that improve it, each with its gain. The playbook C(drover.compute.rebalance) carries them out.
+  - The score is the sum over resource classes of the standard deviation of the hosts' free share,
+    over hosts that are up and enabled. V(0) is even.
+  - Lists moves that improve it, each with its gain. The playbook C(drover.compute.rebalance)
+    carries them out.
   - It reads the store and changes nothing. A failure is one sentence.
 options:
   plan_file:
     description:
-      - A plan that was saved as JSON, as the playbook C(drover.compute.rebalance) writes it. RV(same) then is true if it has the moves of
-        the present plan.
+      - A plan that was saved as JSON, as the playbook C(drover.compute.rebalance) writes it.
+        RV(same) then is true if it has the moves of the present plan.
     type: path
 extends_documentation_fragment:
   - drover.compute.store
@@ -53,7 +54,8 @@ plan:
   type: dict
   contains:
     score_before: {description: The score now., type: float, returned: always, sample: 0.31}
-    score_after: {description: The score when all moves are done., type: float, returned: always, sample: 0.12}
+    score_after: {description: The score when all moves are done., type: float, returned: always,
+      sample: 0.12}
     moves:
       description:
         - The moves in the order of their beginning. A move also has C(live), C(from_node), C(node),
@@ -62,44 +64,56 @@ plan:
       elements: dict
       returned: always
       contains:
-        uuid: {description: The uuid of the instance., type: str, returned: always, sample: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01}
+        uuid: {description: The uuid of the instance., type: str, returned: always, sample:
+          5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01}
         name: {description: Its name., type: str, returned: always, sample: web1}
         from_host: {description: Its host., type: str, returned: always, sample: kvm1}
         host: {description: Its destination., type: str, returned: always, sample: kvm2}
-        gain: {description: The improvement of the score by the move., type: float, returned: always, sample: 0.05}
-        copies_mib: {description: "MiB that are copied, the memory of a live move and disks that are on storage of the source only.", type: int,
+        gain: {description: The improvement of the score by the move., type: float, returned:
+          always, sample: 0.05}
+        copies_mib: {description: "MiB that are copied, the memory of a live move and disks that are
+          on storage of the source only.", type: int,
           returned: always, sample: 5376}
-        copies_disk_mib: {description: "The MiB of disks in C(copies_mib).", type: int, returned: always, sample: 5120}
+        copies_disk_mib: {description: "The MiB of disks in C(copies_mib).", type: int, returned:
+          always, sample: 5120}
         copying:
-          description: For memory and disks C(what), C(mib), the expected C(rate) in MiB per second, its C(basis) and the number of measured
-            C(moves).
+          description: For memory and disks C(what), C(mib), the expected C(rate) in MiB per second,
+            its C(basis) and the number of measured C(moves).
           type: list
           elements: dict
           returned: always
           sample: [{what: memory, mib: 256, rate: 102.0, basis: measured, moves: 12}]
         disks:
-          description: Each disk that the instance writes to, with C(target), C(source), C(how) V(shared), V(copied) or V(unknown), C(mib)
-            that are copied, and C(virtual_mib), its size for the guest; null for an unknown one.
+          description: Each disk that the instance writes to, with C(target), C(source), C(how)
+            V(shared), V(copied) or V(unknown), C(mib) that are copied, and C(virtual_mib), its size
+            for the guest; null for an unknown one.
           type: list
           elements: dict
           returned: always
-          sample: [{target: vda, source: /var/lib/libvirt/images/web1.qcow2, how: copied, mib: 5120, virtual_mib: 20480}]
-        unknown: {description: The unknown facts about the disks., type: list, elements: str, returned: always, sample: [the size of its disk vdb]}
-    reason: {description: The reason why there are no more moves., type: str, returned: always, sample: no other move gains enough}
-    cooling: {description: Names of the instances that were moved too recently., type: list, elements: str, returned: always, sample: [db1]}
-    seconds: {description: The expected duration in seconds., type: float, returned: always, sample: 12.0}
+          sample: [{target: vda, source: /var/lib/libvirt/images/web1.qcow2, how: copied, mib: 5120,
+            virtual_mib: 20480}]
+        unknown: {description: The unknown facts about the disks., type: list, elements: str,
+          returned: always, sample: [the size of its disk vdb]}
+    reason: {description: The reason why there are no more moves., type: str, returned: always,
+      sample: no other move gains enough}
+    cooling: {description: Names of the instances that were moved too recently., type: list,
+      elements: str, returned: always, sample: [db1]}
+    seconds: {description: The expected duration in seconds., type: float, returned: always, sample:
+      12.0}
     estimate:
-      description: The expected duration, the rates that it is based on, and the unknown parts that are not counted, as lines of text for people.
+      description: The expected duration, the rates that it is based on, and the unknown parts that
+        are not counted, as lines of text for people.
       type: list
       elements: str
       returned: always
       sample:
         - Expected to take about 3 h 13 min.
-        - "Copies 1.2 TiB: memory at 102 MiB/s, measured over 12 moves between these hosts; disks of running instances at 110 MiB/s, assumed."
+        - "Copies 1.2 TiB: memory at 102 MiB/s, measured over 12 moves between these hosts; disks of
+          running instances at 110 MiB/s, assumed."
         - "Not known, so not counted: the size of its disk vdb (web3)."
     waves: {description: The number of waves., type: int, returned: always, sample: 1}
-    lines: {description: The plan as lines of text for people., type: list, elements: str, returned: always, sample: ["Score 0.0000,
-      0.0000 after no move."]}
+    lines: {description: The plan as lines of text for people., type: list, elements: str, returned:
+      always, sample: ["Score 0.0000, 0.0000 after no move."]}
 same:
   description: The plan in O(plan_file) has the same moves.
   returned: when O(plan_file) is given

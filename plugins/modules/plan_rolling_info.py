@@ -14,7 +14,8 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Forms the fewest batches that it finds of hosts that can be down together. All instances of a batch then fit on the other hosts.
+  - Forms the fewest batches that it finds of hosts that can be down together. All instances of a
+    batch then fit on the other hosts.
   - Hosts that cannot be emptied are in no batch and are named with the reason.
   - It reads the store and changes nothing. A failure is one sentence.
 options:
@@ -49,7 +50,8 @@ plan:
   returned: success
   type: dict
   contains:
-    batches: {description: "The batches in their order, each a list of hosts.", type: list, elements: list, returned: always,
+    batches: {description: "The batches in their order, each a list of hosts.", type: list,
+      elements: list, returned: always,
       sample: [[kvm1, kvm2], [kvm3]]}
     blocked:
       description: Hosts that are in no batch.
@@ -58,14 +60,16 @@ plan:
       returned: always
       contains:
         host: {description: The host., type: str, returned: always, sample: kvm4}
-        reason: {description: Why it is in no batch., type: str, returned: always, sample: db1 cannot move}
+        reason: {description: Why it is in no batch., type: str, returned: always, sample: db1
+          cannot move}
     down:
       description: Hosts of the batches that are down, each with C(host) and C(reason).
       type: list
       elements: dict
       returned: always
       sample: [{host: kvm2, reason: no route to host}]
-    bound: {description: No plan can have fewer batches than this., type: int, returned: always, sample: 2}
+    bound: {description: No plan can have fewer batches than this., type: int, returned: always,
+      sample: 2}
     lines:
       description: The plan as lines of text for people.
       type: list

@@ -20,16 +20,19 @@ description:
   - The check is part of the claim's transaction. However many runs claim at the same time, none
     exceeds a limit. A lower limit stops no existing instance; the project can claim nothing more
     until it uses less.
-  - An instance counts from its claim until it is deleted, also while it is off. A resize counts with its old and its new size until it is
-    confirmed or reverted, as in Nova. A resize that makes nothing larger is never refused. A migration counts once.
-  - The project of an instance is the key C(project) of its definition. Discovery reads it from the metadata of the domain.
+  - An instance counts from its claim until it is deleted, also while it is off. A resize counts
+    with its old and its new size until it is confirmed or reverted, as in Nova. A resize that makes
+    nothing larger is never refused. A migration counts once.
+  - The project of an instance is the key C(project) of its definition. Discovery reads it from the
+    metadata of the domain.
 options:
   project:
     description: The name of the project.
     type: str
     required: true
   state:
-    description: V(absent) removes all limits of the project. V(present) sets the limits that are given; others stay.
+    description: V(absent) removes all limits of the project. V(present) sets the limits that are
+      given; others stay.
     type: str
     choices: [present, absent]
     default: present
@@ -41,12 +44,13 @@ options:
       (C(PCPU)). V(-1) removes the limit.
     type: raw
   ram:
-    description: The memory that its instances may have together in MiB, or a size such as V(64GiB). V(-1) removes the limit.
+    description: The memory that its instances may have together in MiB, or a size such as V(64GiB).
+      V(-1) removes the limit.
     type: raw
   resources:
     description:
-      - Limits of resource classes, such as C(DISK_GB), C(VGPU) or C(CUSTOM_LICENSE), with a number each. C(MEMORY_MB) and C(DISK_GB) may have
-        a size such as V(2TiB).
+      - Limits of resource classes, such as C(DISK_GB), C(VGPU) or C(CUSTOM_LICENSE), with a number
+        each. C(MEMORY_MB) and C(DISK_GB) may have a size such as V(2TiB).
       - V(-1) or null removes the limit. Classes that are not named stay as they are.
     type: dict
     default: {}

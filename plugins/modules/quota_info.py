@@ -14,8 +14,8 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Returns the projects that have an instance or a quota. It has the limits and the use of each project. The use is counted in the same way
-    as by M(drover.compute.quota).
+  - Returns the projects that have an instance or a quota. It has the limits and the use of each
+    project. The use is counted in the same way as by M(drover.compute.quota).
 options:
   project:
     description: Show this project only.
@@ -53,16 +53,19 @@ quotas:
     project: {description: The name of the project., type: str, returned: always, sample: shop}
     resources:
       description:
-        - C(instances), C(cores) and C(ram) (MiB), then the resource classes that have a limit. Each has C(resource), C(limit) (null
-          without a limit) and C(in_use).
+        - C(instances), C(cores) and C(ram) (MiB), then the resource classes that have a limit. Each
+          has C(resource), C(limit) (null without a limit) and C(in_use).
       type: list
       elements: dict
       returned: always
-      sample: [{resource: instances, limit: 10, in_use: 4}, {resource: cores, limit: 40, in_use: 12}]
+      sample: [{resource: instances, limit: 10, in_use: 4}, {resource: cores, limit: 40, in_use:
+        12}]
 table:
-  description: The same as lines of a plain text table, with as many columns as the terminal has room for.
+  description: The same as lines of a plain text table, with as many columns as the terminal has
+    room for.
   returned: success
   type: list
   elements: str
-  sample: ['PROJECT  INSTANCES     CORES                 RAM', 'shop       4 of 10  12 of 40  24 GiB of 128 GiB']
+  sample: ['PROJECT  INSTANCES     CORES                 RAM', 'shop       4 of 10  12 of 40  24 GiB
+    of 128 GiB']
 """

@@ -14,28 +14,33 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Writes one HTML page that needs no other file and loads nothing. It shows hosts, a heat map, zones and aggregates, shared pools,
-    instances, migrations over time, decisions of the scheduler with their reasons, power actions, and the effect of the loss of a host.
+  - Writes one HTML page that needs no other file and loads nothing. It shows hosts, a heat map,
+    zones and aggregates, shared pools, instances, migrations over time, decisions of the scheduler
+    with their reasons, power actions, and the effect of the loss of a host.
   - It reads only the store. The playbook drover.compute.discover brings the store up to date.
-  - The page begins with the age of its data. It has the commands that help with hosts and instances that need attention, and a search.
+  - The page begins with the age of its data. It has the commands that help with hosts and instances
+    that need attention, and a search.
   - Every run writes the page, so its time is always the time of the last run. If nothing but times
     differs, the task reports no change.
-  - The file is replaced as a whole. A new file has the mode 0600, because it shows the host of each instance. An existing file
-    keeps its mode.
+  - The file is replaced as a whole. A new file has the mode 0600, because it shows the host of each
+    instance. An existing file keeps its mode.
   - It returns a short summary for terminals and job logs.
   - No secret is in the page, and neither is the URL of the store.
 options:
   path:
-    description: The path of the page on the controller. A relative path begins in the current folder.
+    description: The path of the page on the controller. A relative path begins in the current
+      folder.
     type: path
     default: drover-report.html
   fleet:
-    description: The name of the fleet, for the headline of the page. The variable C(drover_fleet) sets it too.
+    description: The name of the fleet, for the headline of the page. The variable C(drover_fleet)
+      sets it too.
     type: str
   plans:
     description:
-      - Plans to draw as before, moves and after, each RV(ignore:plan) of M(drover.compute.plan_drain_info),
-        M(drover.compute.plan_rebalance_info), M(drover.compute.plan_rolling_info) or M(drover.compute.plan_home_info).
+      - Plans to draw as before, moves and after, each RV(ignore:plan) of
+        M(drover.compute.plan_drain_info), M(drover.compute.plan_rebalance_info),
+        M(drover.compute.plan_rolling_info) or M(drover.compute.plan_home_info).
       - If a plan no longer fits the store, the page has a warning.
     type: list
     elements: dict
@@ -105,22 +110,28 @@ summary:
     hosts: {description: The number of hosts., type: int, returned: always, sample: 3}
     up: {description: The number of hosts that are up., type: int, returned: always, sample: 3}
     down: {description: The number of hosts that are down., type: int, returned: always, sample: 0}
-    maintenance: {description: The number of hosts in maintenance., type: int, returned: always, sample: 0}
-    disabled: {description: The number of hosts that are disabled and not in maintenance., type: int, returned: always, sample: 0}
+    maintenance: {description: The number of hosts in maintenance., type: int, returned: always,
+      sample: 0}
+    disabled: {description: The number of hosts that are disabled and not in maintenance., type:
+      int, returned: always, sample: 0}
     instances: {description: The number of instances., type: int, returned: always, sample: 6}
-    missing: {description: The number of instances that no host shows any more., type: int, returned: always, sample: 0}
-    building: {description: The number of instances that are claimed and have no domain yet., type: int, returned: always, sample: 0}
+    missing: {description: The number of instances that no host shows any more., type: int,
+      returned: always, sample: 0}
+    building: {description: The number of instances that are claimed and have no domain yet., type:
+      int, returned: always, sample: 0}
     pools: {description: The number of shared pools., type: int, returned: always, sample: 0}
-    vcpus: {description: The capacity in CPUs. With the suffix C(_used) the allocated amount., type: int, returned: always, sample: 192}
-    memory_mb: {description: The same in MiB. With the suffix C(_physical) the real use of the hosts that report it., type: int,
+    vcpus: {description: The capacity in CPUs. With the suffix C(_used) the allocated amount., type:
+      int, returned: always, sample: 192}
+    memory_mb: {description: The same in MiB. With the suffix C(_physical) the real use of the hosts
+      that report it., type: int,
       returned: always, sample: 190464}
     disk_gb: {description: The same in GiB., type: int, returned: always, sample: 3000}
 table:
-  description: A summary as lines of plain text, with the age of the figures, the hosts that need attention, the fullest hosts and the
-    newest decisions.
+  description: A summary as lines of plain text, with the age of the figures, the hosts that need
+    attention, the fullest hosts and the newest decisions.
   returned: success
   type: list
   elements: str
-  sample: ['3 hosts: 3 up; 6 instances', 'Discovered less than a minute ago (oldest: kvm1, less than a minute ago)',
-    'vCPU: 16 of 192 allocated (8 %)']
+  sample: ['3 hosts: 3 up; 6 instances', 'Discovered less than a minute ago (oldest: kvm1, less than
+    a minute ago)', 'vCPU: 16 of 192 allocated (8 %)']
 """

@@ -27,7 +27,8 @@ options:
     aliases: [name]
   state:
     description:
-      - V(absent) deletes the names that exist. If one of them is in use, it fails and names the resource providers that use it.
+      - V(absent) deletes the names that exist. If one of them is in use, it fails and names the
+        resource providers that use it.
     type: str
     choices: [present, absent]
     default: present

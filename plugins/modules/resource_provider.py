@@ -14,17 +14,20 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - A resource provider has inventories of resource classes that can be claimed, traits that describe it, and
-    aggregates that connect it to sharing providers. It may be below another provider, for example a GPU below its host.
-  - Only the given options are compared and written. Each of O(inventories), O(traits) and O(aggregates) is the complete list;
-    an empty one removes everything.
-  - Discovery creates the provider of a compute node. It owns the inventories that it reads from libvirt, such as VCPU and MEMORY_MB, and the
-    traits that the host reports; they do not change and need not be named. Discovery does not change anything else there.
+  - A resource provider has inventories of resource classes that can be claimed, traits that
+    describe it, and aggregates that connect it to sharing providers. It may be below another
+    provider, for example a GPU below its host.
+  - Only the given options are compared and written. Each of O(inventories), O(traits) and
+    O(aggregates) is the complete list; an empty one removes everything.
+  - Discovery creates the provider of a compute node. It owns the inventories that it reads from
+    libvirt, such as VCPU and MEMORY_MB, and the traits that the host reports; they do not change
+    and need not be named. Discovery does not change anything else there.
   - The generation rises by one for each of inventories, traits and aggregates that changes.
 options:
   name:
     description:
-      - Its name, of at most 200 characters. With the O(uuid) of an existing provider it is the new name.
+      - Its name, of at most 200 characters. With the O(uuid) of an existing provider it is the new
+        name.
       - Required for a new provider.
     type: str
   uuid:
@@ -39,14 +42,16 @@ options:
     default: present
   parent:
     description:
-      - The name or uuid of its new parent. Its children move with it. An empty text makes it a root.
+      - The name or uuid of its new parent. Its children move with it. An empty text makes it a
+        root.
     type: str
   inventories:
     description:
-      - A mapping of resource classes to inventories. Each needs C(total). The default of C(reserved) is 0, of C(min_unit)
-        and C(step_size) 1, of C(max_unit) 2147483647 and of C(allocation_ratio) 1.0.
-      - Capacity is (total - reserved) x allocation ratio. It may be set below the used amount, with a warning; an inventory in use
-        cannot be removed.
+      - A mapping of resource classes to inventories. Each needs C(total). The default of
+        C(reserved) is 0, of C(min_unit) and C(step_size) 1, of C(max_unit) 2147483647 and of
+        C(allocation_ratio) 1.0.
+      - Capacity is (total - reserved) x allocation ratio. It may be set below the used amount, with
+        a warning; an inventory in use cannot be removed.
     type: dict
   traits:
     description:
@@ -124,20 +129,29 @@ resource_provider:
   returned: when O(state=present)
   type: dict
   contains:
-    uuid: {description: Its uuid., type: str, returned: always, sample: 48d460b2-e4cd-4900-86bf-5c0f5a3a66c1}
+    uuid: {description: Its uuid., type: str, returned: always, sample:
+      48d460b2-e4cd-4900-86bf-5c0f5a3a66c1}
     name: {description: Its name., type: str, returned: always, sample: gpu}
     generation: {description: Its generation., type: int, returned: always, sample: 3}
-    parent: {description: "The name of its parent, or null.", type: str, returned: always, sample: x'); DROP TABLE resource_providers; --}
+    parent: {description: "The name of its parent, or null.", type: str, returned: always, sample:
+      x'); DROP TABLE resource_providers; --}
     parent_uuid: {description: "The uuid of its parent, or null.", type: str, returned: always,
       sample: 77576743-8950-4b49-892e-b3b4866b23a2}
-    root: {description: The name of the root of its tree., type: str, returned: always, sample: kvm1}
-    root_uuid: {description: The uuid of the root of its tree., type: str, returned: always, sample: 77576743-8950-4b49-892e-b3b4866b23a2}
-    compute_node: {description: "Host and hypervisor_hostname of the compute node at its root, or null.", type: dict, returned: always,
+    root: {description: The name of the root of its tree., type: str, returned: always, sample:
+      kvm1}
+    root_uuid: {description: The uuid of the root of its tree., type: str, returned: always, sample:
+      77576743-8950-4b49-892e-b3b4866b23a2}
+    compute_node: {description: "Host and hypervisor_hostname of the compute node at its root, or
+      null.", type: dict, returned: always,
       sample: {host: kvm1, hypervisor_hostname: kvm1}}
-    inventories: {description: "Its inventories with C(capacity), rounded down, and C(used).", type: dict, returned: always,
-      sample: {DISK_GB: {total: 20000, reserved: 0, min_unit: 1, max_unit: 2147483647, step_size: 1, allocation_ratio: 1.0,
+    inventories: {description: "Its inventories with C(capacity), rounded down, and C(used).", type:
+      dict, returned: always,
+      sample: {DISK_GB: {total: 20000, reserved: 0, min_unit: 1, max_unit: 2147483647, step_size: 1,
+        allocation_ratio: 1.0,
       capacity: 20000, used: 0}}}
-    traits: {description: "Its traits, sorted.", type: list, elements: str, returned: always, sample: [CUSTOM_NVLINK]}
-    aggregates: {description: "Uuids of its aggregates, sorted.", type: list, elements: str, returned: always,
+    traits: {description: "Its traits, sorted.", type: list, elements: str, returned: always,
+      sample: [CUSTOM_NVLINK]}
+    aggregates: {description: "Uuids of its aggregates, sorted.", type: list, elements: str,
+      returned: always,
       sample: [a4d2c7d0-5344-5577-8c8f-61615263957a]}
 """

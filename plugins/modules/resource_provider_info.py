@@ -29,18 +29,20 @@ options:
     type: str
   member_of:
     description:
-      - The uuid of an aggregate of the provider; C(in:a,b) for one of several, C(!a) or C(!in:a,b) for none of them.
+      - The uuid of an aggregate of the provider; C(in:a,b) for one of several, C(!a) or C(!in:a,b)
+        for none of them.
       - With a list each of its items must match.
     type: raw
   required:
     description:
-      - Traits that the provider must have, separated by commas, V(!TRAIT) for a forbidden one; or C(in:A,B) for one of
-        several.
+      - Traits that the provider must have, separated by commas, V(!TRAIT) for a forbidden one; or
+        C(in:A,B) for one of several.
       - With a list each of its items must match.
     type: raw
   resources:
     description:
-      - Amounts that must fit on the provider now, as a mapping of resource classes to amounts or as C(CLASS:amount,CLASS:amount).
+      - Amounts that must fit on the provider now, as a mapping of resource classes to amounts or as
+        C(CLASS:amount,CLASS:amount).
     type: raw
 extends_documentation_fragment:
   - drover.compute.store
@@ -82,24 +84,32 @@ resource_providers:
   type: list
   elements: dict
   contains:
-    uuid: {description: Its uuid., type: str, returned: always, sample: d8d90f1b-67f0-4911-9993-48c25569f5d4}
+    uuid: {description: Its uuid., type: str, returned: always, sample:
+      d8d90f1b-67f0-4911-9993-48c25569f5d4}
     name: {description: Its name., type: str, returned: always, sample: kvm1}
     generation: {description: Its generation., type: int, returned: always, sample: 2}
-    parent: {description: "The name of its parent, or null.", type: str, returned: always, sample: kvm1}
+    parent: {description: "The name of its parent, or null.", type: str, returned: always, sample:
+      kvm1}
     parent_uuid: {description: "The uuid of its parent, or null.", type: str, returned: always,
       sample: d8d90f1b-67f0-4911-9993-48c25569f5d4}
-    root: {description: The name of the root of its tree., type: str, returned: always, sample: kvm1}
-    root_uuid: {description: The uuid of the root of its tree., type: str, returned: always, sample: d8d90f1b-67f0-4911-9993-48c25569f5d4}
-    compute_node: {description: "Host and hypervisor_hostname of the compute node at its root, or null.", type: dict, returned: always,
+    root: {description: The name of the root of its tree., type: str, returned: always, sample:
+      kvm1}
+    root_uuid: {description: The uuid of the root of its tree., type: str, returned: always, sample:
+      d8d90f1b-67f0-4911-9993-48c25569f5d4}
+    compute_node: {description: "Host and hypervisor_hostname of the compute node at its root, or
+      null.", type: dict, returned: always,
       sample: {host: kvm1, hypervisor_hostname: kvm1}}
     inventories:
       description:
-        - For each resource class C(total), C(reserved), C(min_unit), C(max_unit), C(step_size), C(allocation_ratio), C(capacity)
-          (rounded down) and C(used).
+        - For each resource class C(total), C(reserved), C(min_unit), C(max_unit), C(step_size),
+          C(allocation_ratio), C(capacity) (rounded down) and C(used).
       type: dict
       returned: always
-      sample: {VCPU: {total: 16, reserved: 0, min_unit: 1, max_unit: 16, step_size: 1, allocation_ratio: 4.0, capacity: 64, used: 2}}
-    traits: {description: "Its traits, sorted.", type: list, elements: str, returned: always, sample: [COMPUTE_NODE]}
-    aggregates: {description: "Uuids of its aggregates, sorted.", type: list, elements: str, returned: always,
+      sample: {VCPU: {total: 16, reserved: 0, min_unit: 1, max_unit: 16, step_size: 1,
+        allocation_ratio: 4.0, capacity: 64, used: 2}}
+    traits: {description: "Its traits, sorted.", type: list, elements: str, returned: always,
+      sample: [COMPUTE_NODE]}
+    aggregates: {description: "Uuids of its aggregates, sorted.", type: list, elements: str,
+      returned: always,
       sample: [a4d2c7d0-5344-5577-8c8f-61615263957a]}
 """

@@ -25,7 +25,8 @@ description:
 options:
   requests:
     description:
-      - Requests as in the lookup P(drover.compute.schedule#lookup). C(name) is required, and C(flavor) or C(vcpus) and C(memory_mb).
+      - Requests as in the lookup P(drover.compute.schedule#lookup). C(name) is required, and
+        C(flavor) or C(vcpus) and C(memory_mb).
       - Sizes are numbers, C(memory_mb) in MiB and C(disk_gb) in GiB, or texts such as V(4GiB).
     type: list
     elements: dict
@@ -73,7 +74,8 @@ selections:
   elements: dict
   contains:
     name: {description: The name of the instance., type: str, returned: always, sample: web-1}
-    uuid: {description: "The uuid of the instance, from the request or new.", type: str, returned: always,
+    uuid: {description: "The uuid of the instance, from the request or new.", type: str, returned:
+      always,
       sample: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01}
     host: {description: The destination., type: str, returned: always, sample: kvm2}
     node: {description: The compute node of that host., type: str, returned: always, sample: kvm2}
@@ -87,9 +89,11 @@ selections:
       returned: always
       contains:
         host: {description: The host., type: str, returned: always, sample: kvm3}
-        node: {description: The compute node of that host., type: str, returned: always, sample: kvm3}
+        node: {description: The compute node of that host., type: str, returned: always, sample:
+          kvm3}
         weight: {description: The weight of the host., type: float, returned: always, sample: 2.1}
-    explanation: {description: The host filters and weighers; empty lists with O(explain=false)., type: dict, returned: always,
+    explanation: {description: The host filters and weighers; empty lists with O(explain=false).,
+      type: dict, returned: always,
       sample: {hosts: 3}}
 lines:
   description: The selections as lines of text for people.

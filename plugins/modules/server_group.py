@@ -14,9 +14,10 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - The instances of a server group must be on one host (affinity) or on different hosts (anti-affinity). The soft policies are preferences
-    for the scheduler's weighers.
-  - An instance joins a group when it is placed and cannot leave it. The policy of a group cannot change.
+  - The instances of a server group must be on one host (affinity) or on different hosts
+    (anti-affinity). The soft policies are preferences for the scheduler's weighers.
+  - An instance joins a group when it is placed and cannot leave it. The policy of a group cannot
+    change.
 options:
   name:
     description: The name of the group.
@@ -35,12 +36,14 @@ options:
     choices: [affinity, anti-affinity, soft-affinity, soft-anti-affinity]
   max_server_per_host:
     description:
-      - The number of members that one host may have, by default 1. Only with O(policy=anti-affinity).
+      - The number of members that one host may have, by default 1. Only with
+        O(policy=anti-affinity).
     type: int
   max_moving:
     description:
       - The number of members that may move at the same time, over all runs. Further moves wait.
-      - Unlike the policy it may change. V(0) removes the limit; without this option it does not change.
+      - Unlike the policy it may change. V(0) removes the limit; without this option it does not
+        change.
     type: int
 extends_documentation_fragment:
   - drover.compute.store
@@ -67,9 +70,12 @@ server_group:
   returned: when O(state=present)
   type: dict
   contains:
-    uuid: {description: Its uuid., type: str, returned: always, sample: 4d792177-a572-4313-922a-3c603010f18c}
+    uuid: {description: Its uuid., type: str, returned: always, sample:
+      4d792177-a572-4313-922a-3c603010f18c}
     name: {description: Its name., type: str, returned: always, sample: web}
     policy: {description: Its policy., type: str, returned: always, sample: anti-affinity}
-    max_server_per_host: {description: The number of members that one host may have., type: int, returned: always, sample: 2}
-    max_moving: {description: The number of members that may move at the same time., type: int, returned: always, sample: 1}
+    max_server_per_host: {description: The number of members that one host may have., type: int,
+      returned: always, sample: 2}
+    max_moving: {description: The number of members that may move at the same time., type: int,
+      returned: always, sample: 1}
 """

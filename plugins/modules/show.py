@@ -14,10 +14,11 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Shows lines as they are, such as the table of another module. With Ansible's default settings M(ansible.builtin.debug) shows them as
-    JSON, with quotes.
-  - No line is wider than the terminal, or than the environment variable C(COLUMNS) says. Text that does not fit is folded, in a table below
-    its last column. If the output is not a terminal, and in AWX, lines stay whole.
+  - Shows lines as they are, such as the table of another module. With Ansible's default settings
+    M(ansible.builtin.debug) shows them as JSON, with quotes.
+  - No line is wider than the terminal, or than the environment variable C(COLUMNS) says. Text that
+    does not fit is folded, in a table below its last column. If the output is not a terminal, and
+    in AWX, lines stay whole.
 options:
   lines:
     description:

@@ -25,17 +25,24 @@ description:
 options:
   changes:
     description:
-      - The changes, made one after the other, as a list, or as a text that is YAML of one. Each is a mapping with one of these keys.
-      - C(add_hosts) adds hosts like another one (C(like), C(count)), with its sizes, aggregates, pools and devices, or hosts with sizes of their own
-        (C(count), and the keys of a node of M(drover.compute.compute_node), such as C(vcpus), C(memory_mb), C(local_gb) and C(availability_zone)).
-        C(name) names them.
-      - C(remove_hosts) empties hosts as a drain does, and takes them away. C(maintenance) empties them and leaves them disabled.
+      - The changes, made one after the other, as a list, or as a text that is YAML of one. Each is
+        a mapping with one of these keys.
+      - C(add_hosts) adds hosts like another one (C(like), C(count)), with its sizes, aggregates,
+        pools and devices, or hosts with sizes of their own (C(count), and the keys of a node of
+        M(drover.compute.compute_node), such as C(vcpus), C(memory_mb), C(local_gb) and
+        C(availability_zone)). C(name) names them.
+      - C(remove_hosts) empties hosts as a drain does, and takes them away. C(maintenance) empties
+        them and leaves them disabled.
       - C(lose_hosts) takes hosts away as if they had died. Their instances start on other hosts
         with room; the simulation does not check if these hosts see their disks.
-      - These three take names of hosts, or a mapping with C(hosts), C(aggregate) or C(availability_zone).
-      - C(add_instances) places instances. It takes a request as in the lookup P(drover.compute.schedule#lookup), such as C(flavor) and C(count), or a
-        definition with disks, networks and hardware as the role P(drover.compute.place#role) takes it, or a list of these.
-      - C(grow) adds so many percent of instances of each kind that there is, the largest first, without their server groups.
+      - These three take names of hosts, or a mapping with C(hosts), C(aggregate) or
+        C(availability_zone).
+      - C(add_instances) places instances. It takes a request as in the lookup
+        P(drover.compute.schedule#lookup), such as C(flavor) and C(count), or a definition with
+        disks, networks and hardware as the role P(drover.compute.place#role) takes it, or a list of
+        these.
+      - C(grow) adds so many percent of instances of each kind that there is, the largest first,
+        without their server groups.
       - C(scheduler) changes the policy for the changes that follow. It has the form of O(policy).
     type: raw
     default: []
@@ -48,12 +55,13 @@ options:
     type: dict
   path:
     description:
-      - The path of an HTML page on the controller, with heat maps of the fleet before and after. It needs no other file and loads nothing. A new file
-        has the mode 0600.
+      - The path of an HTML page on the controller, with heat maps of the fleet before and after. It
+        needs no other file and loads nothing. A new file has the mode 0600.
       - Without it no file is written.
     type: path
   fleet:
-    description: The name of the fleet, for the headline of the page. The variable C(drover_fleet) sets it too.
+    description: The name of the fleet, for the headline of the page. The variable C(drover_fleet)
+      sets it too.
     type: str
 extends_documentation_fragment:
   - drover.compute.simulation
@@ -103,13 +111,19 @@ simulation:
       elements: dict
       returned: always
       contains:
-        change: {description: The key of the change., type: str, returned: always, sample: lose_hosts}
-        text: {description: The change as a sentence., type: str, returned: always, sample: kvm1 is lost}
-        hosts: {description: The hosts that it is about., type: list, elements: str, returned: always, sample: [kvm1]}
-        placed: {description: New instances that have a host., type: int, returned: always, sample: 0}
-        moved: {description: Instances that are on another host then., type: int, returned: always, sample: 7}
+        change: {description: The key of the change., type: str, returned: always, sample:
+          lose_hosts}
+        text: {description: The change as a sentence., type: str, returned: always, sample: kvm1 is
+          lost}
+        hosts: {description: The hosts that it is about., type: list, elements: str, returned:
+          always, sample: [kvm1]}
+        placed: {description: New instances that have a host., type: int, returned: always, sample:
+          0}
+        moved: {description: Instances that are on another host then., type: int, returned: always,
+          sample: 7}
         left_out:
-          description: Instances without a place, each with C(name), C(count) and C(reason). Alike new instances are one entry.
+          description: Instances without a place, each with C(name), C(count) and C(reason). Alike
+            new instances are one entry.
           type: list
           elements: dict
           returned: always
@@ -129,21 +143,27 @@ simulation:
       type: dict
       returned: always
       sample: {hosts: 2, taking: 2, instances: 6, unbearable: [], score: 0.031}
-    moves: {description: The number of instances that a rebalance would move after the changes. Null without such a plan., type: int,
+    moves: {description: The number of instances that a rebalance would move after the changes. Null
+      without such a plan., type: int,
       returned: always, sample: 4}
-    score: {description: The score of the load after these moves. 0 is even., type: float, returned: always, sample: 0.021}
+    score: {description: The score of the load after these moves. 0 is even., type: float, returned:
+      always, sample: 0.021}
     placed: {description: New instances that have a host., type: int, returned: always, sample: 0}
-    moved: {description: Instances that are on another host., type: int, returned: always, sample: 7}
+    moved: {description: Instances that are on another host., type: int, returned: always, sample:
+      7}
     left_out: {description: Instances without a place., type: int, returned: always, sample: 0}
 replay:
   description: The decisions of another policy.
   returned: with O(replay)
   type: dict
   contains:
-    decided: {description: The number of repeated decisions., type: int, returned: always, sample: 240}
-    skipped: {description: Decisions about instances that are gone., type: int, returned: always, sample: 12}
+    decided: {description: The number of repeated decisions., type: int, returned: always, sample:
+      240}
+    skipped: {description: Decisions about instances that are gone., type: int, returned: always,
+      sample: 12}
     elsewhere:
-      description: Instances that would be elsewhere, each with C(uuid), C(name), C(host) (where it was placed) and C(would) (where it would be).
+      description: Instances that would be elsewhere, each with C(uuid), C(name), C(host) (where it
+        was placed) and C(would) (where it would be).
       type: list
       elements: dict
       returned: always
@@ -154,8 +174,10 @@ replay:
       elements: dict
       returned: always
       sample: [{name: web1, count: 1, reason: "of 2 hosts, RamFilter rejected 2"}]
-    score_before: {description: The score of the load. 0 is even., type: float, returned: always, sample: 0.114}
-    score_after: {description: The score after the changes., type: float, returned: always, sample: 0.062}
+    score_before: {description: The score of the load. 0 is even., type: float, returned: always,
+      sample: 0.114}
+    score_after: {description: The score after the changes., type: float, returned: always, sample:
+      0.062}
 path:
   description: The absolute path of the page; null without one.
   returned: without O(replay)

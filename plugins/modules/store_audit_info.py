@@ -14,8 +14,8 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Finds contradictions in the store, and between the store and the last discovery of each host. It reads only the store, so run the
-    playbook drover.compute.discover first.
+  - Finds contradictions in the store, and between the store and the last discovery of each host. It
+    reads only the store, so run the playbook drover.compute.discover first.
   - M(drover.compute.store) repairs the safe ones with O(drover.compute.store#module:state=healed).
 options:
   release_expired:
@@ -102,7 +102,8 @@ findings:
       returned: always
       sample: true
     heal:
-      description: The repair by O(drover.compute.store#module:state=healed), or the reason why it leaves it.
+      description: The repair by O(drover.compute.store#module:state=healed), or the reason why it
+        leaves it.
       type: str
       returned: always
       sample: gives it VCPU 2, MEMORY_MB 2048 on kvm1, over capacity or not
@@ -112,7 +113,8 @@ counts:
   type: dict
   sample: {allocation_missing: 1}
 checked:
-  description: The numbers of hosts, instances and allocations that the audit checked. An allocation is an amount of one resource class.
+  description: The numbers of hosts, instances and allocations that the audit checked. An allocation
+    is an amount of one resource class.
   returned: success
   type: dict
   sample: {hosts: 12, instances: 333, allocations: 999}
@@ -126,6 +128,6 @@ table:
   returned: success
   type: list
   elements: str
-  sample: ['FINDING         NAME  HOST  WHY, AND WHAT HEAL DOES', 'use_miscounted  kvm3  kvm3  VCPU: 2 is counted as used,
-    and 0 is allocated. Heal counts again: 0']
+  sample: ['FINDING         NAME  HOST  WHY, AND WHAT HEAL DOES', 'use_miscounted  kvm3  kvm3  VCPU:
+    2 is counted as used, and 0 is allocated. Heal counts again: 0']
 """

@@ -14,20 +14,25 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Reads each host, one after the other, finishes or undoes the open moves of its drain without beginning new ones, restores the state that
-    the host had before the drain or evacuation, and starts the instances that the drain shut down there, and no others.
+  - Reads each host, one after the other, finishes or undoes the open moves of its drain without
+    beginning new ones, restores the state that the host had before the drain or evacuation, and
+    starts the instances that the drain shut down there, and no others.
   - If a move has no known end, the module still brings the host back. If an instance does not
     start, the others are still started; the task fails and names it, and the next undrain tries
     again.
-  - A host that cannot be brought back does not keep the others from it. The task fails in the end and names it.
-  - With O(pool) it brings a storage pool back instead, which then gets new disks again. The reservations from before the drain are restored.
-    Disks that moved stay where they are.
-  - It runs on the controller, takes the lease of each host for its turn, and reaches it as a delegated task would.
-  - The playbook C(drover.compute.undrain) and the task file C(undrain) of the role P(drover.compute.drain#role) call this module.
+  - A host that cannot be brought back does not keep the others from it. The task fails in the end
+    and names it.
+  - With O(pool) it brings a storage pool back instead, which then gets new disks again. The
+    reservations from before the drain are restored. Disks that moved stay where they are.
+  - It runs on the controller, takes the lease of each host for its turn, and reaches it as a
+    delegated task would.
+  - The playbook C(drover.compute.undrain) and the task file C(undrain) of the role
+    P(drover.compute.drain#role) call this module.
 options:
   host:
     description:
-      - The host, by its name in the inventory; or several, as a list or as V(kvm1,kvm2). Required without O(pool).
+      - The host, by its name in the inventory; or several, as a list or as V(kvm1,kvm2). Required
+        without O(pool).
       - With O(pool), the hosts of a pool that is not shared. By default all that have it.
     type: list
     elements: str
@@ -47,8 +52,8 @@ options:
     default: 2
   shutdown_timeout:
     description:
-      - The time limit for the start of an instance that was shut down for its move, in seconds. The variable C(drover_shutdown_timeout)
-        sets it too.
+      - The time limit for the start of an instance that was shut down for its move, in seconds. The
+        variable C(drover_shutdown_timeout) sets it too.
     type: int
     default: 300
 extends_documentation_fragment:
@@ -79,14 +84,16 @@ EXAMPLES = r"""
 
 RETURN = r"""
 hosts:
-  description: The states of the hosts that are back, each with C(host), C(disabled), C(disabled_reason), C(maintenance) and C(forced_down).
-    The result of a failure has it too.
+  description: The states of the hosts that are back, each with C(host), C(disabled),
+    C(disabled_reason), C(maintenance) and C(forced_down). The result of a failure has it too.
   returned: always
   type: list
   elements: dict
-  sample: [{host: kvm1, disabled: false, disabled_reason: null, maintenance: false, forced_down: false}]
+  sample: [{host: kvm1, disabled: false, disabled_reason: null, maintenance: false, forced_down:
+    false}]
 started:
-  description: Instances that the drain had shut down and that now run again, each with C(uuid) and C(name).
+  description: Instances that the drain had shut down and that now run again, each with C(uuid) and
+    C(name).
   returned: always
   type: list
   elements: dict

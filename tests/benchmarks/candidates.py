@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The allocation candidates of a file of queries over a file of providers, and the time for them.
 
-    python tests/benchmarks/candidates.py --topology TOPOLOGY.json --queries QUERIES.json [--json OUT]
+    python tests/benchmarks/candidates.py --topology TOPOLOGY.json --queries QUERIES.json [--json
+    OUT]
         [--store-url URL] [--repeat N]
 
 The files come from the peers' gen_fleet.py; the output has the form of their ``placement_peer.py
@@ -91,7 +92,9 @@ def named_by(found, names):
 
 
 def run(store, topology, queries, repeat=1):
-    """Load a topology, then empty the mapping; answer its queries, each a text or {"query": text}."""
+    """Load a topology, then empty the mapping; answer its queries, each a text or {"query":
+    text}.
+    """
     start = time.perf_counter()
     topology_file.load(store, topology)
     spent = time.perf_counter() - start

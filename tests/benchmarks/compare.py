@@ -89,7 +89,8 @@ def main():
         for text in found:
             print(f"request {one['index']}: {text}")
     print(
-        f"{len(theirs['results']) - wrong} of {len(theirs['results'])} requests decided alike ({len(ours['results'])} here)"
+        f"{len(theirs['results']) - wrong} of {len(theirs['results'])} requests decided alike"
+        f" ({len(ours['results'])} here)"
     )
     return 1 if wrong or len(theirs["results"]) != len(ours["results"]) else 0
 

@@ -94,8 +94,9 @@ def main():
                             print(f"{case['kind']} {case['seed']}: {mended['query']}")
                             print("\n".join(f"    {each}" for each in texts[:5]))
     print(
-        f"{topologies} topologies, {queries} queries ({refused} refused, {empty} without a candidate): {wrong} differ. "
-        f"Placement as it is leaves out {left_out} requests of {less} queries."
+        f"{topologies} topologies, {queries} queries ({refused} refused, {empty} without a"
+        f" candidate): {wrong} differ. Placement as it is leaves out {left_out} requests of {less}"
+        " queries."
     )
     return 1 if wrong else 0
 

@@ -35,8 +35,9 @@ def main():
         spent[case] = ours["cpu_ms"]
         wrong |= bool(texts) or ratio < bar
         print(
-            f"{case}: {ours['count']} candidates, Placement {theirs['cpu_ms']:.1f} ms, ours {ours['cpu_ms']:.1f} ms of CPU, "
-            f"{ratio:.1f} times (bar {bar}){'; the answers differ: ' + texts[0] if texts else ''}"
+            f"{case}: {ours['count']} candidates, Placement {theirs['cpu_ms']:.1f} ms, ours"
+            f" {ours['cpu_ms']:.1f} ms of CPU, {ratio:.1f} times (bar"
+            f" {bar}){'; the answers differ: ' + texts[0] if texts else ''}"
         )
     if {"perfload-1000", "perfload-10000"} <= set(spent):
         growth = spent["perfload-10000"] / spent["perfload-1000"]

@@ -44,7 +44,10 @@ GIVEN = {
 OFF = {"drover_host": "kvm1", "drover_host_is_off": "kvm1 is powered off", **GIVEN}
 
 #: The start times of a host's guests, in seconds since 1970.
-STARTED = "import glob, os; print(*(os.stat(path).st_mtime for path in glob.glob('/run/libvirt/qemu/guest*.pid')))"
+STARTED = (
+    "import glob, os; print(*(os.stat(path).st_mtime for path in"
+    " glob.glob('/run/libvirt/qemu/guest*.pid')))"
+)
 
 
 def measure(fleet: Fleet, instances: int) -> dict[str, float]:

@@ -43,7 +43,8 @@ PING = [
 def node(name, instances):
     """Return the XML of a node of the test driver."""
     domains = "".join(
-        f'<domain type="test"><name>{name}-{number}</name><uuid>{uuid.uuid5(uuid.NAMESPACE_DNS, f"{name}-{number}")}</uuid><memory>1048576</memory>'
+        "<domain"
+        f' type="test"><name>{name}-{number}</name><uuid>{uuid.uuid5(uuid.NAMESPACE_DNS, f"{name}-{number}")}</uuid><memory>1048576</memory>'
         "<vcpu>1</vcpu><os><type>hvm</type></os></domain>"
         for number in range(instances)
     )
@@ -68,7 +69,9 @@ def inventory(folder, hosts, instances):
 
 
 def cost(folder, playbook, forks):
-    """Return (CPU seconds, seconds) of a playbook, with all processes that it starts and waits for."""
+    """Return (CPU seconds, seconds) of a playbook, with all processes that it starts and waits
+    for.
+    """
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     done = subprocess.run(
         [

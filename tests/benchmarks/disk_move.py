@@ -39,7 +39,10 @@ from conftest import HERE, Lab  # noqa: E402
 BAR = 1.1
 FAST = f"{LOCAL}/fast"
 #: Run on the host: the seconds of a command.
-TIMED = "import subprocess, sys, time; began = time.monotonic(); subprocess.run(sys.argv[1], shell=True, check=True); print(time.monotonic() - began)"
+TIMED = (
+    "import subprocess, sys, time; began = time.monotonic(); subprocess.run(sys.argv[1],"
+    " shell=True, check=True); print(time.monotonic() - began)"
+)
 
 
 def by_playbook(fleet, folder):
@@ -57,7 +60,10 @@ def by_playbook(fleet, folder):
 
 def by_virsh(fleet, folder, other):
     """Return the seconds of the command, by the clock of the host."""
-    command = f"virsh blockcopy web vda --dest {folder}/web-0.qcow2 --format qcow2 --transient-job --wait --pivot > /dev/null && rm {other}/web-0.qcow2"
+    command = (
+        f"virsh blockcopy web vda --dest {folder}/web-0.qcow2 --format qcow2 --transient-job --wait"
+        f" --pivot > /dev/null && rm {other}/web-0.qcow2"
+    )
     return float(fleet.run("kvm1", f"python3 -c {shlex.quote(TIMED)} {shlex.quote(command)}"))
 
 

@@ -22,8 +22,12 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 importlib.import_module("conftest")
 
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.drain import plan_drain  # noqa: E402
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy  # noqa: E402
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.drain import (
+    plan_drain,
+)  # noqa: E402
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import (
+    Policy,
+)  # noqa: E402
 
 CLASSES = {"VCPU": "vcpus", "MEMORY_MB": "mem_mb", "DISK_GB": "disk_gb"}
 
@@ -38,7 +42,8 @@ def columns_of(fleet):
     for vm in fleet["vms"]:
         if len(vm["groups"]) > 1:
             raise SystemExit(
-                f"{vm['name']} is in {len(vm['groups'])} groups; an instance is in one server group at most."
+                f"{vm['name']} is in {len(vm['groups'])} groups; an instance is in one server group"
+                " at most."
             )
         for rc, key in CLASSES.items():
             used[rc][row[vm["host"]]] += vm[key]

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Seeded families of drain problems through drain.py and the verifier; JSON on standard output.
 
-    drain_families.py [--families churn,full] [--uses 0.97] [--hosts 20,200] [--seeds 3] [--solver-seconds 60]
+    drain_families.py [--families churn,full] [--uses 0.97] [--hosts 20,200] [--seeds 3]
+    [--solver-seconds 60]
 
 Separate processes generate, plan and judge each fleet, two fleets at a time; each process has a
 time limit, so the whole run has one. A fleet that the generator does not make in its time counts
@@ -289,7 +290,10 @@ def main():
 def _text(rows, wrong, began):
     """Return JSON with one line for each row."""
     lines = ",\n".join(f"  {json.dumps(row)}" for row in rows)
-    return f'{{"rows": [\n{lines}\n],\n"missed": {json.dumps(wrong)},\n"seconds": {time.monotonic() - began:.0f}}}'
+    return (
+        f'{{"rows": [\n{lines}\n],\n"missed": {json.dumps(wrong)},\n"seconds":'
+        f" {time.monotonic() - began:.0f}}}"
+    )
 
 
 if __name__ == "__main__":

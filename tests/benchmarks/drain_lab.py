@@ -10,7 +10,8 @@ guest, minus virsh's time with that guest. It contains the reading of the host, 
 checks of the moves by both hypervisors, and the last reading of the host. The program also measures
 a drain of the empty host, for comparison. It prints one JSON document.
 
-Usage: .venv/bin/python tests/benchmarks/drain_lab.py [--instances 8] [--limit 2] [--memory-mb 256] [--bandwidth-mib N] [--pairs 3]
+Usage: .venv/bin/python tests/benchmarks/drain_lab.py [--instances 8] [--limit 2] [--memory-mb 256]
+[--bandwidth-mib N] [--pairs 3]
                                                        [--storage folder|rbd] [--other CHECKOUT]
 
 With ``--storage rbd`` the disks are images in a Ceph cluster of the lab, which counts as a separate
@@ -56,7 +57,10 @@ ROOM = {"drover_ram_allocation_ratio": 100.0, "drover_cpu_allocation_ratio": 100
 #: The pool of the lab's Ceph counts as a separate pool; it is small.
 POOLS = {"drover_storage_pools": [{"name": "ceph", "allocation_ratio": 100.0}]}
 #: libvirt does not know that the folder of the disks is shared.
-VIRSH = "xargs -P {limit} -I NAME virsh migrate --live --p2p --unsafe --persistent --undefinesource NAME qemu+ssh://root@{to}/system"
+VIRSH = (
+    "xargs -P {limit} -I NAME virsh migrate --live --p2p --unsafe --persistent --undefinesource"
+    " NAME qemu+ssh://root@{to}/system"
+)
 
 
 def seconds(work, *words, **options):
@@ -222,9 +226,11 @@ class Bench:
 def medians(pairs):
     """Return the median of each figure, of nested dicts too."""
     return {
-        key: medians([pair[key] for pair in pairs])
-        if isinstance(value, dict)
-        else statistics.median(pair[key] for pair in pairs)
+        key: (
+            medians([pair[key] for pair in pairs])
+            if isinstance(value, dict)
+            else statistics.median(pair[key] for pair in pairs)
+        )
         for key, value in pairs[0].items()
     }
 

@@ -33,14 +33,17 @@ importlib.import_module("conftest")
 
 import libvirt
 
-from ansible_collections.drover.compute.plugins.plugin_utils._events.options import Options
-from ansible_collections.drover.compute.plugins.plugin_utils._events.watch import Watch
+from ansible_collections.drover.compute.plugins.plugin_utils._events.options import WatchOptions
+from ansible_collections.drover.compute.plugins.plugin_utils._events.watch import FleetWatch
 
 MOST_MIB, MOST_PERCENT = 300, 10
 
 NODE = "<node>{domains}<cpu><mhz>1</mhz><model>x</model><active>8</active><nodes>1</nodes><sockets>1</sockets><cores>8</cores>"
 NODE += "<threads>1</threads></cpu><memory>67108864</memory></node>"
-DOMAIN = "<domain type='test'><name>{name}</name><uuid>{uuid}</uuid><memory>65536</memory><os><type>hvm</type></os></domain>"
+DOMAIN = (
+    "<domain"
+    " type='test'><name>{name}</name><uuid>{uuid}</uuid><memory>65536</memory><os><type>hvm</type></os></domain>"
+)
 
 
 def make(folder: pathlib.Path, hosts: int, instances: int) -> dict[str, str]:
@@ -67,9 +70,10 @@ def cpu_seconds() -> float:
 
 
 async def measure(hosts: dict[str, str], seconds: float) -> dict[str, object]:
-    # The second connection to a file of the test driver is another host: the changes go through the connections of the source.
+    # The second connection to a file of the test driver is another host: the changes go through the
+    # connections of the source.
     libvirt.openReadOnly = libvirt.open
-    watch = Watch(Options.of_args({"hosts": hosts}))
+    watch = FleetWatch(WatchOptions.of_args({"hosts": hosts}))
     events = []
 
     async def run() -> None:

@@ -145,8 +145,10 @@ def _node(number, host, now):
         "hypervisor_version": host.get("hypervisor_version", 8000000),
         "disk_available_least": host.get("disk_available_least"),
         "cpu_info": host.get("cpu_info"),
-        "supported_instances": host.get("supported_instances")
-        or [[arch, "qemu" if kind == "kvm" else kind, "hvm"], [arch, "kvm", "hvm"]],
+        "supported_instances": (
+            host.get("supported_instances")
+            or [[arch, "qemu" if kind == "kvm" else kind, "hvm"], [arch, "kvm", "hvm"]]
+        ),
         "host_ip": host.get("host_ip"),
         "stats": {key: str(value) for key, value in (host.get("stats") or {}).items()} or None,
         "metrics": host.get("metrics"),
@@ -232,8 +234,10 @@ def request(number, asked):
         "force_nodes": asked.get("force_nodes") or [],
         "requested_destination": asked.get("requested_destination"),
         "num_instances": count,
-        "uuids": asked.get("instance_uuids")
-        or [named_uuid("instance", f"{identity}/{n}") for n in range(count)],
+        "uuids": (
+            asked.get("instance_uuids")
+            or [named_uuid("instance", f"{identity}/{n}") for n in range(count)]
+        ),
     }
     if asked.get("group"):
         mapping["server_group"] = f"group{number}"

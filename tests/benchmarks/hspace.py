@@ -28,13 +28,18 @@ importlib.import_module("conftest")
 
 import htools  # noqa: E402
 
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy  # noqa: E402
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import (
+    Policy,
+)  # noqa: E402
 from ansible_collections.drover.compute.plugins.plugin_utils._simulation.simulate import (  # noqa: E402
     Question,
     simulate,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store  # noqa: E402
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data, record  # noqa: E402
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import (
+    node_data,
+    record,
+)  # noqa: E402
 
 NOW = 1_800_000_000.0
 MANY = 10_000

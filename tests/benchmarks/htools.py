@@ -1,13 +1,14 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compare rolling batches and rebalancing with Ganeti's hroller and hbal on the same seeded clusters.
+"""Compare rolling batches and rebalancing with Ganeti's hroller and hbal on the same seeded
+clusters.
 
     htools.py [--seeds 10] [--hosts 8,20,40]
 
-Needs Debian's package ganeti-htools. Disks are on storage that all nodes share (template ext). hroller: the
-number of reboot groups. hbal: its final score, against the score that it gives to our final state, with
-at most as many moves as it made itself.
+Needs Debian's package ganeti-htools. Disks are on storage that all nodes share (template ext).
+hroller: the number of reboot groups. hbal: its final score, against the score that it gives to our
+final state, with at most as many moves as it made itself.
 """
 
 from __future__ import annotations
@@ -27,8 +28,12 @@ importlib.import_module("conftest")
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.rebalance import (
     plan_rebalance,  # noqa: E402
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.rolling import plan_rolling  # noqa: E402
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy  # noqa: E402
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.rolling import (
+    plan_rolling,
+)  # noqa: E402
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import (
+    Policy,
+)  # noqa: E402
 
 RATIO = 4
 #: hbal uses vCPUs per CPU, from 0 to RATIO; we use the share of the usable vCPUs.
@@ -37,7 +42,9 @@ POLICY = "|128,1,1024,1,1,1|128,1,1024,1,1,1;1048576,256,1048576,16,8,64|ext|4.0
 
 
 def cluster(seed, hosts, load):
-    """Return uneven nodes [(name, cpus, MiB, GiB)] and instances [(name, MiB, GiB, vcpus, node)]."""
+    """Return uneven nodes [(name, cpus, MiB, GiB)] and instances [(name, MiB, GiB, vcpus,
+    node)].
+    """
     draw = random.Random(seed)
     nodes = [
         (f"node{i:03d}", draw.choice((24, 32)), draw.choice((65536, 131072)), 4000)
@@ -178,9 +185,10 @@ def main():
             )
             worse += bool(bad)
             print(
-                f"{hosts} hosts, seed {seed}: hroller {theirs} groups, ours {len(plan['batches'])} (bound {plan['bound']},"
-                f" blocked {len(plan['blocked'])}); hbal {scores.group(1) if scores else '?'} to {final} in {steps} moves,"
-                f" ours to {mine} in {len(moved['moves'])}{'   WORSE' if bad else ''}",
+                f"{hosts} hosts, seed {seed}: hroller {theirs} groups, ours {len(plan['batches'])}"
+                f" (bound {plan['bound']}, blocked {len(plan['blocked'])}); hbal"
+                f" {scores.group(1) if scores else '?'} to {final} in {steps} moves, ours to {mine}"
+                f" in {len(moved['moves'])}{'   WORSE' if bad else ''}",
                 flush=True,
             )
     print(f"worse in {worse}")

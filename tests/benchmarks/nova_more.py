@@ -4,7 +4,8 @@
 """The peers' nova_sched.py with cells and with images of the instances on hosts; same options, same
 output.
 
-    PYTHONPATH=tests/peers NOVA/bin/python tests/benchmarks/nova_more.py --fleet FLEET.json --requests REQUESTS.json ...
+    PYTHONPATH=tests/peers NOVA/bin/python tests/benchmarks/nova_more.py --fleet
+    FLEET.json --requests REQUESTS.json ...
 
 A host's ``cell`` is a uuid; its ``instance_images`` maps uuids of its instances to image
 properties; a request's ``requested_destination`` may have ``cell`` and ``allow_cross_cell_move``.

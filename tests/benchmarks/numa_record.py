@@ -1,9 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Answers of Nova to many small cases, recorded for tests/properties/scheduling/test_nova_vectors.py.
+"""Answers of Nova to many small cases, recorded for
+tests/properties/scheduling/test_nova_vectors.py.
 
-    PYTHONPATH=tests/peers NOVA/bin/python tests/benchmarks/numa_record.py < tests/peers/numa_vectors.json > tests/properties/scheduling/nova_vectors.json
+    PYTHONPATH=tests/peers NOVA/bin/python tests/benchmarks/numa_record.py <
+    tests/peers/numa_vectors.json > tests/properties/scheduling/nova_vectors.json
 
 The input is a list of cases with ``number``, ``host``, ``request`` (in words) and ``document``.
 Nova runs again for each document; parts that are equal in many documents are written once.
@@ -27,7 +29,10 @@ def place_of(value, known):
 
 def main():
     record = {
-        "comment": f"Answers of Nova {version('nova')}, each choice of cells tried afresh, recorded by tests/benchmarks/numa_record.py.",
+        "comment": (
+            f"Answers of Nova {version('nova')}, each choice of cells tried afresh, recorded by"
+            " tests/benchmarks/numa_record.py."
+        ),
         "cells": [],
         "aliases": [],
         "cases": [],

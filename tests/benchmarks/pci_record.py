@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Record the resource providers that Nova's own code makes of PCI devices, as tests/properties/store/nova_providers.json.
+"""Record the resource providers that Nova's own code makes of PCI devices, as
+tests/properties/store/nova_providers.json.
 
 Run it in an environment with nova (pip install nova); the JSON is written to standard output:
 

@@ -64,9 +64,11 @@ def main():
             undo = mend()
             # Only a query with both kinds of groups has partial requests to merge.
             mended = [
-                placement_peer.ask(app, query, names)
-                if "resources=" in query and "resources_" in query
-                else None
+                (
+                    placement_peer.ask(app, query, names)
+                    if "resources=" in query and "resources_" in query
+                    else None
+                )
                 for query in queries
             ]
             undo()

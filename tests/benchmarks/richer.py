@@ -1,14 +1,16 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Make a fleet and requests of the peers' gen_fleet.py use every host filter and weigher that Nova has too.
+"""Make a fleet and requests of the peers' gen_fleet.py use every host filter and weigher that Nova
+has too.
 
-    python tests/benchmarks/richer.py --seed 1 --fleet FLEET.json --requests REQUESTS.json --policy P.yml --set NOVA.txt
+    python tests/benchmarks/richer.py --seed 1 --fleet FLEET.json --requests REQUESTS.json --policy
+    P.yml --set NOVA.txt
 
-Changes the two files in place, and writes a policy and, one per line, the same options for nova_sched.py --set.
-Adds to hosts: metrics, statistics, aggregates for certain projects, flavors, images and with limits and
-multipliers of all weighers; to requests: flavors, image properties, extra specs without a scope, queries,
-requested destinations.
+Changes the two files in place, and writes a policy and, one per line, the same options for
+nova_sched.py --set. Adds to hosts: metrics, statistics, aggregates for certain projects, flavors,
+images and with limits and multipliers of all weighers; to requests: flavors, image properties,
+extra specs without a scope, queries, requested destinations.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@
 """The cost of each command in a large fleet: CPU seconds and memory, without Ansible's start.
 
     python tests/benchmarks/scale.py --hosts 10000 --growth --json
-    python tests/benchmarks/scale.py --hosts 1000 --empty-every 20 --commands rebalance,rolling --against ../before
+    python tests/benchmarks/scale.py --hosts 1000 --empty-every 20 --commands
+    rebalance,rolling --against ../before
 
 The program fills a temporary store, or a store in --folder that is kept for further runs. The hosts
 have 192, 256 and 320 GiB and are filled to 90 % of their memory with instances of 5 flavors, about
@@ -16,8 +17,8 @@ the output has: seconds, its CPU time (user and system) after the imports, the l
 runs; mb, the peak memory of the process; and figures of its result. A command that needs more than
 --memory GiB of addresses or --seconds of CPU is stopped and has the key failed. --against also
 measures another checkout in turn, by its own program and with a store that it fills: before, and
-ratio, our seconds divided by its seconds. --growth also measures a tenth of the hosts: tenth, and growth, the seconds of all
-hosts divided by the seconds of a tenth.
+ratio, our seconds divided by its seconds. --growth also measures a tenth of the hosts: tenth, and
+growth, the seconds of all hosts divided by the seconds of a tenth.
 
 drain plans a host with an instance that never moves. drain_room plans a host with largest instances
 that need an empty host: without one, the planner examines all instances of their cell. import and
@@ -138,9 +139,11 @@ def node(number, empty_every):
             f"CUSTOM_RACK_{number // 40 % 20}",
             ("CUSTOM_SSD", "CUSTOM_GPU")[number % 2],
         ],
-        "domains": []
-        if empty_every and number % empty_every == empty_every - 1
-        else domains(number, memory, chosen),
+        "domains": (
+            []
+            if empty_every and number % empty_every == empty_every - 1
+            else domains(number, memory, chosen)
+        ),
     }
 
 

@@ -36,7 +36,9 @@ importlib.import_module("conftest")
 
 import scale  # noqa: E402
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state  # noqa: E402
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import (
+    host_state,
+)  # noqa: E402
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import (
     RebalanceQuestion,  # noqa: E402
 )
@@ -44,14 +46,23 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement import (
     host_copies,
     relocation,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy  # noqa: E402
-from ansible_collections.drover.compute.plugins.plugin_utils._simulation import changes, simulate  # noqa: E402
-from ansible_collections.drover.compute.plugins.plugin_utils._simulation.fleet import SimulatedFleet  # noqa: E402
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import (
+    Policy,
+)  # noqa: E402
+from ansible_collections.drover.compute.plugins.plugin_utils._simulation import (
+    changes,
+    simulate,
+)  # noqa: E402
+from ansible_collections.drover.compute.plugins.plugin_utils._simulation.fleet import (
+    SimulatedFleet,
+)  # noqa: E402
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.plugins.plugin_utils._store.instances.instances_for_plans import (
     read_amounts,
 )  # noqa: E402
-from ansible_collections.drover.compute.plugins.plugin_utils._store.reports import totals  # noqa: E402
+from ansible_collections.drover.compute.plugins.plugin_utils._store.reports import (
+    totals,
+)  # noqa: E402
 
 FULL, BUY_FROM, BOUGHT = 0.70, 0.85, 0.03
 LEAVE, COME, DIE, AT_ONCE = 0.02, 0.03, 0.05, 48
@@ -181,7 +192,8 @@ def plot(rows, title):
         most = max([max(row[key] * factor for row in rows) for key, _label, factor in lines] + [1])
         parts.append(f'<text x="{LEFT}" y="{top - 6}" font-weight="bold">{heading}</text>')
         parts.append(
-            f'<rect x="{LEFT}" y="{top}" width="{WIDTH}" height="{HEIGHT}" fill="none" stroke="#888"/>'
+            f'<rect x="{LEFT}" y="{top}" width="{WIDTH}" height="{HEIGHT}" fill="none"'
+            ' stroke="#888"/>'
         )
         for share in (0, 0.5, 1):
             y = top + HEIGHT * (1 - share)
@@ -195,17 +207,23 @@ def plot(rows, title):
             )
             dashes = ("none", "6 3")[place]
             parts.append(
-                f'<polyline points="{points}" fill="none" stroke="{COLOURS[place]}" stroke-width="2" stroke-dasharray="{dashes}"/>'
+                f'<polyline points="{points}" fill="none" stroke="{COLOURS[place]}"'
+                f' stroke-width="2" stroke-dasharray="{dashes}"/>'
             )
             parts.append(
-                f'<text x="{LEFT + WIDTH + 8}" y="{top + 14 + 18 * place}" fill="{COLOURS[place]}">{label}</text>'
+                f'<text x="{LEFT + WIDTH + 8}" y="{top + 14 + 18 * place}"'
+                f' fill="{COLOURS[place]}">{label}</text>'
             )
         top += HEIGHT + 44
     parts.append(
-        f'<text x="{LEFT}" y="{top - 22}">week 1</text><text x="{LEFT + WIDTH}" y="{top - 22}" text-anchor="end">week {len(rows)}</text>'
+        f'<text x="{LEFT}" y="{top - 22}">week 1</text><text x="{LEFT + WIDTH}" y="{top - 22}"'
+        f' text-anchor="end">week {len(rows)}</text>'
     )
     size = f'viewBox="0 0 {LEFT + WIDTH + 190} {top - 10}"'
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="13" role="img"><title>{title}</title>'
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="13"'
+        f' role="img"><title>{title}</title>'
+    )
     return "\n".join(
         [LICENCE, head, '<rect width="100%" height="100%" fill="#fff"/>', *parts, "</svg>", ""]
     )

@@ -129,9 +129,9 @@ def without_lab(folder: pathlib.Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     config = folder / "ansible.cfg"
     config.write_text(
-        f"[defaults]\nhome = {folder}/ansible\nlocal_tmp = {folder}/ansible/tmp\nremote_tmp = {folder}/ansible/tmp\n"
-        f"inventory = {CHECKOUT}/inventory/test-driver.yml\n"
-        f"collections_path = {folder}/collections\ncallback_result_format = yaml\n",
+        f"[defaults]\nhome = {folder}/ansible\nlocal_tmp = {folder}/ansible/tmp\nremote_tmp ="
+        f" {folder}/ansible/tmp\ninventory = {CHECKOUT}/inventory/test-driver.yml\ncollections_path"
+        f" = {folder}/collections\ncallback_result_format = yaml\n",
         encoding="utf-8",
     )
     use_ansible(config)

@@ -89,14 +89,18 @@ class Night(Losing):
             each["disks"] for each in self.fleet.look([host])[host] if each["name"] == name
         ]
         sector = base64.b64encode(BOOT_SECTOR).decode()
-        write = f"echo {sector} | base64 -d > /tmp/boot; qemu-io -f qcow2 -c 'write -q -s /tmp/boot 0 512' {path}"
+        write = (
+            f"echo {sector} | base64 -d > /tmp/boot; qemu-io -f qcow2 -c 'write -q -s /tmp/boot 0"
+            f" 512' {path}"
+        )
         self.fleet.run(host, f"virsh destroy {name}; {write}; virsh start {name}")
 
     def disks(self, host="kvm1"):
         """Return the disks on shared storage and their sizes in GiB."""
         text = self.fleet.run(
             host,
-            f"find {SHARED} -type f -name '*.qcow2' | while read each; do qemu-img info -U --output=json $each | tr -d '\\n'; echo; done",
+            f"find {SHARED} -type f -name '*.qcow2' | while read each; do qemu-img info -U"
+            " --output=json $each | tr -d '\\n'; echo; done",
         )
         found = [json.loads(line) for line in text.splitlines() if line]
         return {each["filename"]: each["virtual-size"] >> 30 for each in found}
@@ -229,7 +233,9 @@ def test_an_open_resize_is_deleted_with_a_new_store(night):
 
 
 def crowd(night):
-    """Return a fleet with two guests on kvm1; kvm3 is fuller than kvm2, so kvm2 is the best target."""
+    """Return a fleet with two guests on kvm1; kvm3 is fuller than kvm2, so kvm2 is the best
+    target.
+    """
     night.fleet.make("kvm1", Domain("one"), Domain("two"), Domain("off", state="shutoff"))
     night.fleet.make("kvm3", *[Domain(f"full{number}", memory_mb=128) for number in range(3)])
     night.play("discover", check=True)
@@ -483,8 +489,8 @@ def test_a_drain_and_another_operator(night, other, pause):
     again = night.play("drain", drover_host="kvm1")
     if again[0]:
         assert (
-            "web1: it was resized and still holds its old room on kvm1; confirm or revert that first"
-            in again[1]
+            "web1: it was resized and still holds its old room on kvm1; confirm or revert that"
+            " first" in again[1]
         ), again[1]
         assert night.seen() == where
         night.play(

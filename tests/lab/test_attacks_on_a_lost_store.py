@@ -101,7 +101,8 @@ def lost(cluster, fleet):
         fleet.lab.command("start", host)
     lost_store.cluster.ceph("osd", "blocklist", "clear")
     fleet.everywhere(
-        "for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each; done; true"
+        "for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each;"
+        " done; true"
     )
     for image in lost_store.images():
         lost_store.cluster.rbd("snap", "purge", image)
@@ -139,8 +140,8 @@ KEPT = ("instance_delete", {"drover_instance_force": True, "drover_delete_keep_d
 @pytest.mark.parametrize("seen", ["nothing", "kvm1", "all but kvm2"])
 @pytest.mark.parametrize("how", ["new", "restored"])
 def test_stale_definitions_are_left_alone_while_a_host_was_not_read(lost, how, seen):
-    """web runs on kvm2; the domain off is on kvm2 too, shut off. kvm1 has the earlier definitions, and a
-    restored store has both on kvm1."""
+    """web runs on kvm2; the domain off is on kvm2 too, shut off. kvm1 has the earlier definitions,
+    and a restored store has both on kvm1."""
     if (how, seen) == ("new", "nothing"):
         pytest.skip("such a store knows no instance")
     fleet = lost.fleet

@@ -29,7 +29,8 @@ def storage(fleet):
     """Return the fleet with a third pool on kvm1."""
     fleet.run(
         "kvm1",
-        f"mkdir -p {FAST} && virsh pool-define-as fast dir --target {FAST} && virsh pool-start fast",
+        f"mkdir -p {FAST} && virsh pool-define-as fast dir --target {FAST} && virsh pool-start"
+        " fast",
     )
     yield fleet
     fleet.run("kvm1", f"umount {ALIAS}; virsh pool-destroy fast; virsh pool-undefine fast; true")
@@ -51,7 +52,7 @@ def copying(fleet):
     return "job='copy'" in fleet.run("kvm1", "virsh dumpxml web")
 
 
-# -- a pool that is drained --------------------------------------------------------------------------
+# -- a pool that is drained ------------------------------------------------------------------------
 
 
 def test_what_the_pool_has_is_needed_under_many_names(storage):
@@ -66,8 +67,9 @@ def test_what_the_pool_has_is_needed_under_many_names(storage):
     )
     fleet.run(
         "kvm1",
-        f"{create} {FAST}/base.qcow2 8M && {create} -F qcow2 -b 'json:{backing}' {LOCAL}/behind-0.qcow2 && "
-        f"{create} -o data_file={FAST}/outside.data {LOCAL}/outside-0.qcow2 8M",
+        f"{create} {FAST}/base.qcow2 8M && {create} -F qcow2 -b 'json:{backing}'"
+        f" {LOCAL}/behind-0.qcow2 && {create} -o data_file={FAST}/outside.data"
+        f" {LOCAL}/outside-0.qcow2 8M",
     )
     for name in ("behind", "outside"):
         made = f"{create} {LOCAL}/{name}-0.qcow2 8M"
@@ -94,7 +96,8 @@ def test_a_disk_that_comes_while_another_one_is_copied(storage, attached):
     late = f"{FAST}/late.qcow2"
     fleet.run(
         "kvm1",
-        f"qemu-img create -q -f qcow2 {late} 8M && virsh attach-disk web {late} sda --targetbus usb --subdriver qcow2 {attached}",
+        f"qemu-img create -q -f qcow2 {late} 8M && virsh attach-disk web {late} sda --targetbus usb"
+        f" --subdriver qcow2 {attached}",
     )
     text = " ".join(run.finish().split())
     assert disks(fleet)[0]["vda"] == f"{LOCAL}/web-0.qcow2" and intact(fleet, LOCAL), text
@@ -140,11 +143,13 @@ def test_a_guest_that_is_off_is_renamed_while_its_disk_is_copied(storage):
     assert intact(fleet, path.rpartition("/")[0])
 
 
-# -- a disk that is moved ----------------------------------------------------------------------------
+# -- a disk that is moved --------------------------------------------------------------------------
 
 
 def test_the_copy_of_a_killed_run_is_switched_over_by_hand_and_then_the_guest_goes_off(storage):
-    """The guest wrote last to the copy: the copy is the disk, and not a leftover of a killed run."""
+    """The guest wrote last to the copy: the copy is the disk, and not a leftover of a killed
+    run.
+    """
     fleet = storage
     fleet.make("kvm1", web())
     fleet.playbook("discover")
@@ -211,7 +216,8 @@ def test_a_disk_that_is_taken_out_of_the_definition_while_it_is_copied(storage):
     run = start(fleet)
     fleet.run(
         "kvm1",
-        "virsh dumpxml --inactive web | sed -n '/<disk/,/<.disk>/p' > /tmp/disk.xml; virsh detach-disk web vda --config",
+        "virsh dumpxml --inactive web | sed -n '/<disk/,/<.disk>/p' > /tmp/disk.xml; virsh"
+        " detach-disk web vda --config",
     )
     text = run.finish()
     assert (
@@ -225,7 +231,7 @@ def test_a_disk_that_is_taken_out_of_the_definition_while_it_is_copied(storage):
     nothing_left(fleet)
 
 
-# -- two runs that drain one pool --------------------------------------------------------------------
+# -- two runs that drain one pool ------------------------------------------------------------------
 
 
 def second(fleet):
@@ -269,7 +275,8 @@ def one_copy(fleets, *texts, pid):
         assert one_fleet.query("SELECT name FROM leases") == []
         assert (
             one_fleet.query(
-                "SELECT name, task_state FROM instances WHERE order_uuid IS NOT NULL OR task_state IS NOT NULL"
+                "SELECT name, task_state FROM instances WHERE order_uuid IS NOT NULL OR task_state"
+                " IS NOT NULL"
             )
             == []
         )
@@ -341,7 +348,7 @@ def test_two_runs_drain_one_pool(storage, stores, moment, pool):
     assert not any(path.startswith(FAST) for path in found.values()), found
 
 
-# -- a destination that gets full --------------------------------------------------------------------
+# -- a destination that gets full ------------------------------------------------------------------
 
 SMALL = f"{LOCAL}/small"
 WITH_SMALL = {**VARIABLES, "drover_storage_pools": [*VARIABLES["drover_storage_pools"], "small"]}
@@ -354,15 +361,18 @@ def small(storage):
     fleet = storage
     fleet.run(
         "kvm1",
-        f"mkdir -p {SMALL} && truncate -s 3200M /run/small && mkfs.ext4 -q -m 0 -O ^has_journal /run/small && mount -o loop /run/small {SMALL} && "
-        f"rmdir {SMALL}/lost+found && left=$(df --output=avail --block-size=1M {SMALL} | tail -1) && "
-        f"fallocate -l $((left - 60))M {SMALL}/filler && virsh pool-define-as small dir --target {SMALL} && virsh pool-start small",
+        f"mkdir -p {SMALL} && truncate -s 3200M /run/small && mkfs.ext4 -q -m 0 -O ^has_journal"
+        f" /run/small && mount -o loop /run/small {SMALL} && rmdir {SMALL}/lost+found && left=$(df"
+        f" --output=avail --block-size=1M {SMALL} | tail -1) && fallocate -l $((left - 60))M"
+        f" {SMALL}/filler && virsh pool-define-as small dir --target {SMALL} && virsh pool-start"
+        " small",
     )
     yield fleet
     destroy = "for each in $(virsh list --name); do virsh destroy $each; done"
     fleet.run(
         "kvm1",
-        f"{destroy}; umount {SMALL}; virsh pool-destroy small; virsh pool-undefine small; rm -f /run/small; true",
+        f"{destroy}; umount {SMALL}; virsh pool-destroy small; virsh pool-undefine small; rm -f"
+        " /run/small; true",
     )
 
 
@@ -425,7 +435,9 @@ def test_the_pool_that_disks_go_to_gets_full(small, state, killed):
 
 
 def test_two_disks_of_which_one_has_room(small):
-    """Each disk fits alone: one cannot move, so nothing is changed. With skip, the other one moves."""
+    """Each disk fits alone: one cannot move, so nothing is changed. With skip, the other one
+    moves.
+    """
     fleet = small
     fleet.make("kvm1", guest(written_mb=40), guest("db", written_mb=40, state="shutoff"))
     discover(fleet, **WITH_SMALL)

@@ -21,7 +21,10 @@ pytestmark = pytest.mark.long
 pytest_plugins = ["test_fleet"]
 
 FOLDER = f"{SHARED}/copies"
-COPY = "- name: Copy the disks\n  ansible.builtin.include_role:\n    name: drover.compute.drain\n    tasks_from: backup\n"
+COPY = (
+    "- name: Copy the disks\n  ansible.builtin.include_role:\n    name: drover.compute.drain\n   "
+    " tasks_from: backup\n"
+)
 FAIL = (
     "- name: Refuse\n  ansible.builtin.fail:\n    msg: no backup today on {{ drain_before_host }}\n"
 )
@@ -271,7 +274,8 @@ def test_the_whole_disk_where_it_is_not_known(fleet, guest):
     guest.write(4, 3)
     fleet.run(
         "kvm1",
-        "pkill -KILL qemu-system; while virsh list --name | grep -q web; do sleep 0.1; done; virsh start web",
+        "pkill -KILL qemu-system; while virsh list --name | grep -q web; do sleep 0.1; done; virsh"
+        " start web",
     )
     before = whole()
     guest.write(5, 4)

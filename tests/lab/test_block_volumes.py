@@ -64,8 +64,9 @@ class OnLvm:
         """Write as the guest would."""
         self.fleet.run(
             host,
-            f"qemu-io -f raw -n -U -c 'write -q -P {ord(letter)} {offset_mb}M {count_mb}M' /dev/vms/{volume} 2>&1 || "
-            f"head -c {count_mb}M /dev/zero | tr '\\0' {letter} | dd of=/dev/vms/{volume} bs=1M seek={offset_mb} oflag=direct conv=notrunc",
+            f"qemu-io -f raw -n -U -c 'write -q -P {ord(letter)} {offset_mb}M {count_mb}M'"
+            f" /dev/vms/{volume} 2>&1 || head -c {count_mb}M /dev/zero | tr '\\0' {letter} | dd"
+            f" of=/dev/vms/{volume} bs=1M seek={offset_mb} oflag=direct conv=notrunc",
         )
 
     def digest(self, host, volume):
@@ -75,7 +76,8 @@ class OnLvm:
 
     def counted(self, host):
         rows = self.fleet.query(
-            "SELECT i.used FROM inventories i JOIN resource_providers p ON p.id = i.provider_id WHERE p.name = :name",
+            "SELECT i.used FROM inventories i JOIN resource_providers p ON p.id = i.provider_id"
+            " WHERE p.name = :name",
             name=f"{host}_pool_vms",
         )
         return rows[0][0]
@@ -98,7 +100,10 @@ class OnLvm:
             source = (
                 f"<source dev='/dev/vms/{volume}'/><target dev='vd{'abc'[number]}' bus='virtio'/>"
             )
-            disks += f"<disk type='block' device='disk'><driver name='qemu' type='raw' cache='none'/>{source}</disk>"
+            disks += (
+                "<disk type='block' device='disk'><driver name='qemu' type='raw'"
+                f" cache='none'/>{source}</disk>"
+            )
         xml = DOMAIN.format(
             disks=disks, name=name, uuid=Domain(name).uuid, memory_mb=64, vcpus=1, metadata=""
         )
@@ -134,7 +139,8 @@ def on_lvm(groups, fleet):
         fleet.lab.command("start", host)
     lvm.up(fleet.lab.layout)
     fleet.everywhere(
-        "for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each; done; true"
+        "for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each;"
+        " done; true"
     )
     fleet.everywhere(EMPTY)
 
@@ -162,7 +168,8 @@ def test_the_whole_life_of_an_instance_with_logical_volumes(on_lvm):
     assert holdings(fleet)["db"][f"{host}_pool_vms"] == {CLASS: 3} and on_lvm.counted(host) == 3
     written = fleet.run(
         host,
-        f"dd if=/dev/vms/{uuid}-vda bs=1M count=5 iflag=direct 2>/dev/null | tr -d '\\0' | sha256sum",
+        f"dd if=/dev/vms/{uuid}-vda bs=1M count=5 iflag=direct 2>/dev/null | tr -d '\\0' |"
+        " sha256sum",
     )
     assert written == fleet.run(host, "head -c 3M /dev/zero | tr '\\0' Z | sha256sum")
     assert changed(on_lvm.playbook("discover")) == 0
@@ -267,7 +274,8 @@ def test_a_volume_that_others_use_stays(on_lvm):
     finally:
         fleet.run(
             host,
-            f"losetup --detach $(losetup --associated /dev/vms/{uuid}-vdb --noheadings --output NAME)",
+            f"losetup --detach $(losetup --associated /dev/vms/{uuid}-vdb --noheadings --output"
+            " NAME)",
         )
 
 
@@ -284,7 +292,8 @@ def test_a_build_that_was_killed_is_continued_and_nothing_else_is_taken(on_lvm):
     ), said(done)
     assert fleet.where() == {} and fleet.query("SELECT * FROM allocations") == []
     fleet.everywhere(
-        f"mkdir -p /var/lib/drover/migrations; echo '{{\"vms/{uuid}-vda\": null}}' > /var/lib/drover/migrations/{uuid}.volumes"
+        f"mkdir -p /var/lib/drover/migrations; echo '{{\"vms/{uuid}-vda\": null}}' >"
+        f" /var/lib/drover/migrations/{uuid}.volumes"
     )
     on_lvm.place({"size_gb": 1, "pool": "vms"}, uuid=uuid)
     host, state = fleet.settled()["db"]
@@ -320,7 +329,8 @@ def test_a_disk_moves_into_lvm_and_out_of_it(on_lvm):
     # Old data of the place are not visible in the empty parts of the disk.
     fleet.run(
         "kvm1",
-        "virsh vol-create-as vms junk 64M && head -c 64M /dev/zero | tr '\\0' X | dd of=/dev/vms/junk bs=1M oflag=direct 2>/dev/null",
+        "virsh vol-create-as vms junk 64M && head -c 64M /dev/zero | tr '\\0' X | dd"
+        " of=/dev/vms/junk bs=1M oflag=direct 2>/dev/null",
     )
     fleet.run("kvm1", "virsh vol-delete junk vms")
 

@@ -52,7 +52,10 @@ def test_f01_f09_f10_f12_f13_a_drain_names_them_before_anything_is_begun(fleet):
     for words in (
         r"snap: its disk \S*snap.qcow2 has snapshots inside \(before\), which are not copied",
         r"gone: its disk vda \(\S*gone.qcow2\) is not there any more, .*virsh blockcopy gone vda",
-        r"medium: its medium in sda \(\S*rescue.iso\) does not exist any more: eject it with drover.compute.instance_cdrom",
+        (
+            r"medium: its medium in sda \(\S*rescue.iso\) does not exist any more: eject it with"
+            r" drover.compute.instance_cdrom"
+        ),
         rf"listens: .*its graphics vnc listens on {re.escape(address)}, an address of its host",
         r"shares: its shared memory both is memory that it shares",
     ):
@@ -64,7 +67,8 @@ def test_f01_f09_f10_f12_f13_a_drain_names_them_before_anything_is_begun(fleet):
     # The command in the message works.
     fleet.run(
         "kvm1",
-        f"virsh blockcopy gone vda --dest {LOCAL}/saved.qcow2 --format qcow2 --transient-job --wait --pivot",
+        f"virsh blockcopy gone vda --dest {LOCAL}/saved.qcow2 --format qcow2 --transient-job --wait"
+        " --pivot",
     )
     fleet.run("kvm1", f"qemu-img info -U {LOCAL}/saved.qcow2")
     assert "gone:" not in fleet.refused("drain", "-e", "drover_host=kvm1")
@@ -124,8 +128,9 @@ def test_f14_a_secret_without_a_value(fleet):
             "kvm1",
             # A measurement of the processor decides the time for the key, and it fails on a busy
             # machine.
-            "for n in 1 2 3 4 5 6 7 8 9; do qemu-img create -q -f luks --object secret,id=s,data=secret "
-            f"-o key-secret=s,iter-time=10 {SHARED}/luks.raw 8M && break; done",
+            "for n in 1 2 3 4 5 6 7 8 9; do qemu-img create -q -f luks --object"
+            f" secret,id=s,data=secret -o key-secret=s,iter-time=10 {SHARED}/luks.raw 8M && break;"
+            " done",
         )
         luks = f"<encryption format='luks'><secret type='passphrase' uuid='{number}'/></encryption>"
         define(
@@ -138,7 +143,8 @@ def test_f14_a_secret_without_a_value(fleet):
         discover(fleet)
         text = fleet.refused("drain", "-e", "drover_host=kvm1")
         assert re.search(
-            rf"the secret {number} \(passphrase\) of its disks has no value on kvm\d: set it there \(virsh secret-set-value\)",
+            rf"the secret {number} \(passphrase\) of its disks has no value on kvm\d: set it there"
+            r" \(virsh secret-set-value\)",
             text,
         ), text
         fleet.run("kvm3", f"virsh secret-set-value {number} --base64 c2VjcmV0")

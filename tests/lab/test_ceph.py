@@ -111,7 +111,8 @@ class OnCeph:
     def counted(self):
         """Return the store's size and allocation of the pool."""
         rows = self.fleet.query(
-            "SELECT i.total, i.used FROM inventories i JOIN resource_providers p ON p.id = i.provider_id WHERE p.name = :name",
+            "SELECT i.total, i.used FROM inventories i JOIN resource_providers p ON p.id ="
+            " i.provider_id WHERE p.name = :name",
             name=POOL,
         )
         return rows[0] if rows else None
@@ -135,7 +136,8 @@ def on_ceph(cluster, fleet):
     for host in fleet.hosts:
         fleet.lab.command("start", host)
     fleet.everywhere(
-        "for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each; done; true"
+        "for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each;"
+        " done; true"
     )
     storage.clean()
     fleet.run("kvm1", f"rm -rf {SHARED}/_base")
@@ -494,7 +496,8 @@ def an_image(fleet, data="64M"):
     """Make an image with a name; its first bytes after 1 MiB are Z."""
     fleet.run(
         "kvm1",
-        f"qemu-img create -q -f raw {BASE} 2G && qemu-io -f raw -c 'write -q -P 90 1M {data}' {BASE}",
+        f"qemu-img create -q -f raw {BASE} 2G && qemu-io -f raw -c 'write -q -P 90 1M {data}'"
+        f" {BASE}",
     )
     return [
         {
@@ -521,7 +524,9 @@ def volumes_of(fleet):
 
 
 def test_disks_from_one_image_are_clones_of_it(on_ceph):
-    """The second clone takes no space; changes and losses of one instance do not affect the others."""
+    """The second clone takes no space; changes and losses of one instance do not affect the
+    others.
+    """
     fleet = on_ceph.fleet
     on_ceph.playbook("discover")
     images = an_image(fleet)
@@ -560,7 +565,8 @@ def test_disks_from_one_image_are_clones_of_it(on_ceph):
     # A person cannot remove it either while it has a clone.
     fleet.run(
         "kvm1",
-        f"virsh pool-refresh ceph; virsh vol-delete --delete-snapshots {image} ceph 2>/dev/null && exit 1; true",
+        f"virsh pool-refresh ceph; virsh vol-delete --delete-snapshots {image} ceph 2>/dev/null &&"
+        " exit 1; true",
     )
     assert on_ceph.parent(volumes["db"]) == (image, "drover-whole")
     place_from(on_ceph, images, "web")
@@ -648,9 +654,10 @@ def test_a_kill_while_the_image_is_filled(on_ceph):
     done = place_from(on_ceph, images, "db", **definition)
     assert fleet.settled()["db"][1] == "running", said(done)
     (image,) = set(on_ceph.images()) - {f"{uuid}-vda"}
-    assert image != incomplete_image and on_ceph.parent(f"{uuid}-vda") == (image, "drover-whole"), (
-        said(done)
-    )
+    assert image != incomplete_image and on_ceph.parent(f"{uuid}-vda") == (
+        image,
+        "drover-whole",
+    ), said(done)
     assert on_ceph.content(f"{uuid}-vda", 2**20 + 8)[-8:] == b"Z" * 8
 
 
@@ -723,7 +730,7 @@ def test_a_new_store_that_has_read_one_host_starts_and_removes_nothing(on_ceph):
     assert done.returncode and "was seen on kvm1 and kvm2 at once" in said(done), said(done)
 
 
-# -- disks that move into Ceph and out of it --------------------------------------------------------
+# -- disks that move into Ceph and out of it -------------------------------------------------------
 
 #: The content of a guest's disk: its boot sector is before it.
 WRITTEN_MB = 16
@@ -760,7 +767,8 @@ def move(on_ceph, pool, check=True, **variables):
 def nothing_left(fleet):
     assert (
         fleet.query(
-            "SELECT name, task_state FROM instances WHERE order_uuid IS NOT NULL OR task_state IS NOT NULL"
+            "SELECT name, task_state FROM instances WHERE order_uuid IS NOT NULL OR task_state IS"
+            " NOT NULL"
         )
         == []
     )

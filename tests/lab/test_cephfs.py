@@ -85,7 +85,8 @@ def on_files(server, fleet):
         fleet.lab.command("start", host)
     cephfs.up(fleet.lab.layout)
     fleet.everywhere(
-        "for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each; done; true"
+        "for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each;"
+        " done; true"
     )
     fleet.run("kvm1", f"find {cephfs.MOUNT} -mindepth 1 -delete")
 

@@ -123,7 +123,9 @@ class SourceLibvirtdStaysDead(SourceLibvirtd):
 
 
 class Power(Fault):
-    """The destination has a power failure. Guests that have arrived there are off after its return."""
+    """The destination has a power failure. Guests that have arrived there are off after its
+    return.
+    """
 
     def strike(self, there):
         self.fleet.lab.command("kill", there)
@@ -140,7 +142,8 @@ class Network(Fault):
         for one, other in (("kvm1", there), (there, "kvm1")):
             self.fleet.run(
                 one,
-                f"ip neigh replace 10.99.0.1{other[-1]} lladdr 02:00:00:00:00:01 dev br0 nud permanent",
+                f"ip neigh replace 10.99.0.1{other[-1]} lladdr 02:00:00:00:00:01 dev br0 nud"
+                " permanent",
             )
 
     def mend(self, there):
@@ -173,7 +176,8 @@ def drain_through(fleet, strike, moment):
         if run.process.poll() is None:
             run.kill()
     print(
-        f"{moment.__name__}: struck after {struck - began:.0f} s, ended {time.monotonic() - struck:.0f} s later:\n{run.said}"
+        f"{moment.__name__}: struck after {struck - began:.0f} s, ended"
+        f" {time.monotonic() - struck:.0f} s later:\n{run.said}"
     )
     assert "Traceback" not in run.said and run.process.returncode in (0, 2), run.said
     return target, run.process.returncode, " ".join(run.said.split())
@@ -188,7 +192,9 @@ def instances():
 
 
 def sound(fleet, watch, domains):
-    """Check that nothing is lost, that nothing is or was on two hosts, and that the store is right."""
+    """Check that nothing is lost, that nothing is or was on two hosts, and that the store is
+    right.
+    """
     fleet.playbook("discover")
     where = fleet.settled()
     assert set(where) == {domain.name for domain in domains}

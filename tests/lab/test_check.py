@@ -24,7 +24,8 @@ def test_what_will_not_work_later(fleet):
     done = fleet.playbook(
         "check",
         "-e",
-        "ansible_host={{ 'nowhere.invalid' if inventory_hostname == 'kvm1' else inventory_hostname }}",
+        "ansible_host={{ 'nowhere.invalid' if inventory_hostname == 'kvm1' else"
+        " inventory_hostname }}",
         check=False,
     )
     assert "error kvm1: it was not read: " in said(done) and "3 hosts checked: errors: 1" in said(
@@ -35,7 +36,8 @@ def test_what_will_not_work_later(fleet):
     # exist.
     fleet.run(
         "kvm1",
-        f'echo "{NETWORK}" > /root/lan.xml && virsh net-define /root/lan.xml && virsh net-start lan',
+        f'echo "{NETWORK}" > /root/lan.xml && virsh net-define /root/lan.xml && virsh'
+        " net-start lan",
     )
     fleet.run(
         "kvm1", "virsh shutdown web || virsh destroy web; virsh destroy web 2>/dev/null; true"
@@ -43,7 +45,8 @@ def test_what_will_not_work_later(fleet):
     fleet.run("kvm1", "virsh attach-interface web network lan --config")
     fleet.run(
         "kvm3",
-        "mv /root/.ssh/known_hosts /root/.ssh/kept 2>/dev/null; mv /etc/ssh/ssh_known_hosts /root/kept_hosts; true",
+        "mv /root/.ssh/known_hosts /root/.ssh/kept 2>/dev/null; mv /etc/ssh/ssh_known_hosts"
+        " /root/kept_hosts; true",
     )
     try:
         done = fleet.playbook("check", check=False)
@@ -57,11 +60,13 @@ def test_what_will_not_work_later(fleet):
     finally:
         fleet.run(
             "kvm3",
-            "mv /root/.ssh/kept /root/.ssh/known_hosts 2>/dev/null; mv /root/kept_hosts /etc/ssh/ssh_known_hosts; true",
+            "mv /root/.ssh/kept /root/.ssh/known_hosts 2>/dev/null; mv /root/kept_hosts"
+            " /etc/ssh/ssh_known_hosts; true",
         )
         fleet.run(
             "kvm1",
-            "virsh detach-interface web network --config; virsh net-destroy lan; virsh net-undefine lan; true",
+            "virsh detach-interface web network --config; virsh net-destroy lan; virsh net-undefine"
+            " lan; true",
         )
     # The commands in the messages work.
     assert "lan" not in said(fleet.playbook("check"))

@@ -15,7 +15,10 @@ from test_fleet import Domain, said
 pytest_plugins = ["test_fleet"]
 pytestmark = pytest.mark.long
 
-RESTART = "service $(basename $(ls /etc/init.d/virtqemud /etc/init.d/libvirtd 2>/dev/null)) restart && virsh list"
+RESTART = (
+    "service $(basename $(ls /etc/init.d/virtqemud /etc/init.d/libvirtd 2>/dev/null)) restart &&"
+    " virsh list"
+)
 
 
 def address(fleet, host):
@@ -42,14 +45,14 @@ def test_an_address_that_is_not_of_its_host(fleet):
     )
     done = fleet.playbook("check", *with_address(fleet, "kvm1", other), check=False)
     assert (
-        f"error kvm1: its drover_migration_address {other} is {other}, which is no address of it (seen from kvm2, kvm3)."
-        in said(done)
+        f"error kvm1: its drover_migration_address {other} is {other}, which is no address of it"
+        " (seen from kvm2, kvm3)." in said(done)
     )
     assert done.returncode == 2
     done = fleet.playbook("check", *with_address(fleet, "kvm1", "nowhere.invalid"), check=False)
     assert (
-        "error kvm1: its drover_migration_address nowhere.invalid cannot be resolved (seen from kvm2, kvm3)."
-        in said(done)
+        "error kvm1: its drover_migration_address nowhere.invalid cannot be resolved (seen from"
+        " kvm2, kvm3)." in said(done)
     ), said(done)
 
     seen = said(fleet.playbook("discover", *with_address(fleet, "kvm1", other)))
@@ -65,8 +68,8 @@ def test_an_address_that_does_not_answer(fleet):
     try:
         done = fleet.playbook("check", *with_address(fleet, "kvm1", "198.51.100.7"))
         assert (
-            "warning kvm1: its drover_migration_address 198.51.100.7 does not answer (seen from kvm2, kvm3)."
-            in said(done)
+            "warning kvm1: its drover_migration_address 198.51.100.7 does not answer (seen from"
+            " kvm2, kvm3)." in said(done)
         ), said(done)
     finally:
         fleet.run("kvm1", "ip address del 198.51.100.7/32 dev lo")
@@ -78,7 +81,8 @@ def test_hosts_that_libvirt_takes_for_one(fleet):
     ).strip()
     fleet.run(
         "kvm2",
-        f"cp /etc/libvirt/libvirtd.conf /root/kept.conf && sed -i 's/^host_uuid.*/host_uuid = \"{uuid}\"/' /etc/libvirt/libvirtd.conf",
+        "cp /etc/libvirt/libvirtd.conf /root/kept.conf && sed -i 's/^host_uuid.*/host_uuid ="
+        f' "{uuid}"/\' /etc/libvirt/libvirtd.conf',
     )
     name = fleet.run("kvm3", "hostname").strip()
     fleet.run("kvm3", "hostname kvm1")
@@ -92,8 +96,8 @@ def test_hosts_that_libvirt_takes_for_one(fleet):
             in seen
         ), seen
         assert (
-            "error kvm1, kvm3: they have the same host name kvm1: libvirt refuses moves between them."
-            in seen
+            "error kvm1, kvm3: they have the same host name kvm1: libvirt refuses moves between"
+            " them." in seen
         ), seen
         assert (
             "warning kvm3: its host name is kvm1, which is another host of the inventory." in seen
@@ -112,8 +116,8 @@ def test_hosts_that_libvirt_takes_for_one(fleet):
 def test_a_pool_without_room_that_then_does_not_run(fleet):
     fleet.run(
         "kvm2",
-        "mkdir -p /srv/small && mount -t tmpfs -o size=16M tmpfs /srv/small && virsh pool-define-as small dir --target /srv/small"
-        " && virsh pool-start small && virsh pool-autostart small",
+        "mkdir -p /srv/small && mount -t tmpfs -o size=16M tmpfs /srv/small && virsh pool-define-as"
+        " small dir --target /srv/small && virsh pool-start small && virsh pool-autostart small",
     )
     try:
         seen = said(fleet.playbook("check"))
@@ -121,13 +125,14 @@ def test_a_pool_without_room_that_then_does_not_run(fleet):
         fleet.run("kvm2", "virsh pool-destroy small")
         seen = said(fleet.playbook("check"))
         assert (
-            "warning kvm2: its storage pool small starts with the host, but is stopped. Start it: virsh pool-start small."
-            in seen
+            "warning kvm2: its storage pool small starts with the host, but is stopped. Start it:"
+            " virsh pool-start small." in seen
         ), seen
     finally:
         fleet.run(
             "kvm2",
-            "virsh pool-destroy small; virsh pool-undefine small; umount /srv/small; rmdir /srv/small",
+            "virsh pool-destroy small; virsh pool-undefine small; umount /srv/small; rmdir"
+            " /srv/small",
         )
 
 
@@ -148,8 +153,8 @@ def test_guests_that_cannot_move_in_the_time_that_they_have(fleet):
     migration_options = {"bandwidth_mib": 1, "timeout_per_gib": 10}
     seen = said(fleet.playbook("check", "-e", json.dumps({"drover_migration": migration_options})))
     assert (
-        "warning kvm1: with bandwidth_mib 1 of drover_migration, a migration of web can take longer than it may (10 s for each GiB)."
-        in seen
+        "warning kvm1: with bandwidth_mib 1 of drover_migration, a migration of web can take longer"
+        " than it may (10 s for each GiB)." in seen
     )
     # The finding is right.
     fleet.playbook("discover")
@@ -166,8 +171,8 @@ def test_a_bridge_that_other_hosts_lack(fleet):
         fleet.run("kvm1", "virsh attach-interface web bridge br7 --config")
         seen = said(fleet.playbook("check"))
         assert (
-            "warning kvm2, kvm3: it lacks the bridge or interface br7, which web uses: no move to here."
-            in seen
+            "warning kvm2, kvm3: it lacks the bridge or interface br7, which web uses: no move to"
+            " here." in seen
         ), seen
     finally:
         fleet.run("kvm1", "ip link del br7")

@@ -58,13 +58,15 @@ def disks(fleet, host="kvm1", name="web"):
     definition."""
     running = name in fleet.run(host, "virsh list --name").split()
     return tuple(
-        None
-        if words is None
-        else {
-            line.split()[2]: line.split(maxsplit=3)[3]
-            for line in fleet.run(host, words).splitlines()
-            if line.startswith(" file")
-        }
+        (
+            None
+            if words is None
+            else {
+                line.split()[2]: line.split(maxsplit=3)[3]
+                for line in fleet.run(host, words).splitlines()
+                if line.startswith(" file")
+            }
+        )
         for words in (
             f"virsh domblklist --details {name}" if running else None,
             f"virsh domblklist --details --inactive {name}",
@@ -148,7 +150,10 @@ def test_what_libvirt_refuses_leaves_the_definition_as_it_was(fleet):
 
 
 def test_interfaces_and_media(fleet):
-    drive = "<disk type='file' device='cdrom'><driver name='qemu' type='raw'/><target dev='sdb' bus='sata'/><readonly/></disk>"
+    drive = (
+        "<disk type='file' device='cdrom'><driver name='qemu' type='raw'/><target dev='sdb'"
+        " bus='sata'/><readonly/></disk>"
+    )
     fleet.run(
         "kvm1", Domain("web", boots=True).script().replace("</devices>", f"{drive}</devices>")
     )

@@ -18,9 +18,10 @@ pytest_plugins = ["test_fleet"]
 def capacity(host):
     """Return vCPUs and MiB of a host, as virsh reports them."""
     said = host.run("virsh nodeinfo").stdout
-    return int(re.search(r"CPU\(s\): +(\d+)", said).group(1)), int(
-        re.search(r"Memory size: +(\d+)", said).group(1)
-    ) // 1024
+    return (
+        int(re.search(r"CPU\(s\): +(\d+)", said).group(1)),
+        int(re.search(r"Memory size: +(\d+)", said).group(1)) // 1024,
+    )
 
 
 def test_what_it_records_is_what_virsh_says(empty_fleet):
@@ -49,9 +50,9 @@ def test_what_it_records_is_what_virsh_says(empty_fleet):
         rows = {
             key: (total, node)
             for key, total, node in fleet.query(
-                "SELECT r.name, i.total, n.hypervisor_hostname FROM inventories i"
-                " JOIN resource_classes r ON r.id = i.class_id JOIN resource_providers p ON p.id = i.provider_id"
-                " JOIN compute_nodes n ON n.uuid = p.uuid WHERE n.host = :host",
+                "SELECT r.name, i.total, n.hypervisor_hostname FROM inventories i JOIN"
+                " resource_classes r ON r.id = i.class_id JOIN resource_providers p ON p.id ="
+                " i.provider_id JOIN compute_nodes n ON n.uuid = p.uuid WHERE n.host = :host",
                 host=name,
             )
         }

@@ -28,7 +28,8 @@ def storage(fleet):
     """Return the fleet with a second pool on kvm1."""
     fleet.run(
         "kvm1",
-        f"mkdir -p {FAST} && virsh pool-define-as fast dir --target {FAST} && virsh pool-start fast",
+        f"mkdir -p {FAST} && virsh pool-define-as fast dir --target {FAST} && virsh pool-start"
+        " fast",
     )
     yield fleet
     fleet.run(
@@ -41,7 +42,8 @@ def mount_small(fleet, mb):
     image = "/run/small"
     fleet.run(
         "kvm1",
-        f"truncate -s {mb}M {image} && mkfs.ext4 -q -m 0 -O ^has_journal {image} && mount -o loop {image} {FAST} && rmdir {FAST}/lost+found",
+        f"truncate -s {mb}M {image} && mkfs.ext4 -q -m 0 -O ^has_journal {image} && mount -o loop"
+        f" {image} {FAST} && rmdir {FAST}/lost+found",
     )
 
 
@@ -88,10 +90,13 @@ def record(fleet):
 
 
 def nothing_left(fleet):
-    """Check that no order, lease, record or temporary file is left, and that store and hosts agree."""
+    """Check that no order, lease, record or temporary file is left, and that store and hosts
+    agree.
+    """
     assert (
         fleet.query(
-            "SELECT name, task_state FROM instances WHERE order_uuid IS NOT NULL OR task_state IS NOT NULL"
+            "SELECT name, task_state FROM instances WHERE order_uuid IS NOT NULL OR task_state IS"
+            " NOT NULL"
         )
         == []
     )
@@ -170,7 +175,8 @@ def test_the_image_behind_it_stays(storage, state):
     )
     fleet.run(
         "kvm1",
-        f"qemu-img create -q -f qcow2 {BASE} 64M && qemu-io -f qcow2 -c 'write -q -P 7 40M 4M' {BASE}",
+        f"qemu-img create -q -f qcow2 {BASE} 64M && qemu-io -f qcow2 -c 'write -q -P 7 40M 4M'"
+        f" {BASE}",
     )
     fleet.run("kvm1", script)
     fleet.playbook("discover")
@@ -283,7 +289,8 @@ def test_refused(storage):
     assert "drover_pool, such as" in refused(fleet, drover_pool="")
     fleet.run(
         "kvm1",
-        "virsh snapshot-create-as web before --diskspec vda,snapshot=no --no-metadata 2> /dev/null; true",
+        "virsh snapshot-create-as web before --diskspec vda,snapshot=no --no-metadata 2> /dev/null;"
+        " true",
     )
     fleet.run(
         "kvm1", "virsh snapshot-create-as web before --disk-only --diskspec vda,snapshot=external"
@@ -295,7 +302,9 @@ def test_refused(storage):
 
 
 def test_the_storage_gets_full(storage):
-    """There is room when the move begins; libvirt's job fails, and the guest stays on the old disk."""
+    """There is room when the move begins; libvirt's job fails, and the guest stays on the old
+    disk.
+    """
     fleet = storage
     fleet.make("kvm1", web(written_mb=48))
     fleet.playbook("discover")
@@ -323,7 +332,9 @@ def test_a_file_that_somebody_else_needs_stays(storage):
     "command", [f"rm {NEW}", f"mv {NEW} {FAST}/x; cp {FAST}/x {NEW}", f"mount -t tmpfs over {FAST}"]
 )
 def test_a_copy_that_loses_its_name_while_it_is_made(storage, command):
-    """QEMU would continue to write to it, and the guest would never start again with these writes."""
+    """QEMU would continue to write to it, and the guest would never start again with these
+    writes.
+    """
     fleet = storage
     fleet.make("kvm1", web())
     fleet.playbook("discover")

@@ -18,7 +18,10 @@ pytestmark = pytest.mark.long
 RHEL = "/usr/libexec/qemu-kvm"
 PLAIN, STATIC = (
     "<seclabel type='dynamic' model='selinux' relabel='yes'/>",
-    "<seclabel type='static' model='selinux' relabel='no'><label>system_u:system_r:svirt_t:s0:c392,c662</label></seclabel>",
+    (
+        "<seclabel type='static' model='selinux'"
+        " relabel='no'><label>system_u:system_r:svirt_t:s0:c392,c662</label></seclabel>"
+    ),
 )
 
 
@@ -36,7 +39,8 @@ def edited(fleet, host, name, command):
     """Change the definition of a domain that is shut off."""
     fleet.run(
         host,
-        f"virsh dumpxml --inactive {name} > /root/{name}.xml && {command} /root/{name}.xml && virsh define /root/{name}.xml",
+        f"virsh dumpxml --inactive {name} > /root/{name}.xml && {command} /root/{name}.xml && virsh"
+        f" define /root/{name}.xml",
     )
 
 

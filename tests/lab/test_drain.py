@@ -96,7 +96,8 @@ def test_running_paused_and_shut_off_on_shared_storage(fleet):
     # It is the same guest: it still obeys the power button.
     fleet.run(
         after["running"][0],
-        "virsh shutdown running; for i in $(seq 50); do virsh domstate running | grep -q off && exit 0; sleep 0.1; done; exit 1",
+        "virsh shutdown running; for i in $(seq 50); do virsh domstate running | grep -q off &&"
+        " exit 0; sleep 0.1; done; exit 1",
     )
 
     # A second run is harmless, and no new instance goes to the host, although it has the most room.
@@ -152,7 +153,8 @@ def test_local_disks_are_copied_and_a_disabled_host_stays_disabled(fleet):
     cold = domains[1]
     output = fleet.run(
         where["cold"][0],
-        f"qemu-img check -q {cold.paths[0]} && qemu-io -r -f qcow2 -c 'read -P 90 0 4M' {cold.paths[0]}",
+        f"qemu-img check -q {cold.paths[0]} && qemu-io -r -f qcow2 -c 'read -P 90 0 4M'"
+        f" {cold.paths[0]}",
     )
     assert "read 4194304/4194304" in output and "verification failed" not in output
     output = fleet.run(
@@ -190,8 +192,12 @@ def test_two_hosts_at_once(fleet):
     for host in ("kvm1", "kvm2"):
         assert fleet.run(host, "virsh list --all --name").split() == []
         assert fleet.service(host) == {
-            "disabled": True, "reason": "new rack", "maintenance": True, "forced_down": False, "last_error": None,
-        }  # fmt: skip
+            "disabled": True,
+            "reason": "new rack",
+            "maintenance": True,
+            "forced_down": False,
+            "last_error": None,
+        }
         assert f"{host} is empty and in maintenance" in " ".join(done.stdout.split())
     assert fleet.files(LOCAL, "kvm2") == []
     assert (

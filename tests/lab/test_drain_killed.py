@@ -28,7 +28,9 @@ def migrates(fleet, name):
 
 
 def written_down(fleet, run):
-    """Wait until the host is disabled and the store has the first move, before the call of libvirt."""
+    """Wait until the host is disabled and the store has the first move, before the call of
+    libvirt.
+    """
     run.until(r"^slow: kvm1 -> kvm\d, live, started")
 
 
@@ -94,7 +96,8 @@ def test_killed_and_run_again(fleet, moment, kill):
     assert fleet.service("kvm1")["maintenance"]
     # No instance was moved twice.
     moved = fleet.query(
-        "SELECT instance_name, count(*) FROM migrations WHERE status = 'completed' GROUP BY instance_name ORDER BY 1"
+        "SELECT instance_name, count(*) FROM migrations WHERE status = 'completed' GROUP BY"
+        " instance_name ORDER BY 1"
     )
     assert sorted(map(tuple, moved)) == [("cold", 1), ("quick", 1), ("slow", 1)]
     if moment is one_has_arrived:  # restored, although two runs have disabled it

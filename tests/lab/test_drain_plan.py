@@ -37,7 +37,8 @@ def crowd(fleet, **of_mid):
 def moved(fleet):
     return dict(
         fleet.query(
-            "SELECT instance_name, count(*) FROM migrations WHERE status = 'completed' GROUP BY instance_name"
+            "SELECT instance_name, count(*) FROM migrations WHERE status = 'completed' GROUP BY"
+            " instance_name"
         )
     )
 
@@ -203,7 +204,8 @@ def test_a_cap_holds_for_two_drains_at_once(fleet):
     assert most == 1
     assert any(
         re.search(
-            r"\w waits: 1 migration to kvm2 is open, 1 at a time are allowed: \w from kvm\d to kvm2",
+            r"\w waits: 1 migration to kvm2 is open, 1 at a time are allowed: \w from kvm\d to"
+            r" kvm2",
             text,
         )
         for text in spoken

@@ -177,7 +177,10 @@ def test_there_and_back(sharing):
     assert "removed the stale definition of one" in said(done)
     # A guest that could not be restarted on another host is off now, and named with the command
     # until a person acts.
-    went_down = "kvm1 was restarted: local ran before and went down with it. To start them: ansible-playbook drover.compute.instance_start"
+    went_down = (
+        "kvm1 was restarted: local ran before and went down with it. To start them:"
+        " ansible-playbook drover.compute.instance_start"
+    )
     assert went_down in said(done)
     where["local"] = ("kvm1", "shutoff")
     assert fleet.settled() == where and fleet.files(SHARED) == files
@@ -263,8 +266,9 @@ def test_a_domain_that_runs_on_both_is_not_touched(sharing):
     # QEMU's own lock would prevent a start here; most shared storage has no such lock.
     fleet.run(
         "kvm1",
-        "virsh dumpxml --inactive web | sed 's,/srv/shared/instances/web-0.qcow2,/tmp/web.qcow2,' > /tmp/web.xml;"
-        " qemu-img create -q -f qcow2 /tmp/web.qcow2 1G; virsh define /tmp/web.xml; virsh start web",
+        "virsh dumpxml --inactive web | sed 's,/srv/shared/instances/web-0.qcow2,/tmp/web.qcow2,' >"
+        " /tmp/web.xml; qemu-img create -q -f qcow2 /tmp/web.qcow2 1G; virsh define /tmp/web.xml;"
+        " virsh start web",
     )
     text = said(discover(fleet))
     assert "web" in text and "destroy and undefine the wrong one, but keep its disks" in text

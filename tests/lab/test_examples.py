@@ -41,7 +41,10 @@ DISKLESS = DOMAIN.format(
 ).replace(f"<uuid>{FIRST}</uuid>", "")
 
 
-DRIVE = "<disk type='file' device='cdrom'><driver name='qemu' type='raw'/><target dev='sdb' bus='sata'/><readonly/></disk>"
+DRIVE = (
+    "<disk type='file' device='cdrom'><driver name='qemu' type='raw'/><target dev='sdb'"
+    " bus='sata'/><readonly/></disk>"
+)
 CDROM_GUEST = Domain("web1", boots=True).script().replace("</devices>", f"{DRIVE}</devices>")
 
 
@@ -269,12 +272,20 @@ AFTER = {
     ),
     ("module", "instance"): lambda fleet: (
         fleet.where()
-        == {"web1": ("kvm1", "running"), "web2": ("kvm1", "shutoff"), "web3": ("kvm1", "shutoff")}
+        == {
+            "web1": ("kvm1", "running"),
+            "web2": ("kvm1", "shutoff"),
+            "web3": ("kvm1", "shutoff"),
+        }
         and "web4" not in fleet.booked()
     ),
     ("module", "instance_labels"): lambda fleet: (
         json.loads(fleet.query("SELECT labels FROM instances WHERE name = 'web1'")[0][0])
-        == {"backup": "daily", "project": "web", "tier": "front"}
+        == {
+            "backup": "daily",
+            "project": "web",
+            "tier": "front",
+        }
     ),
     ("module", "instance_cdrom"): lambda fleet: fleet.settled()["web1"] == ("kvm1", "running"),
     ("module", "instance_disk"): lambda fleet: "web1-data.qcow2" in fleet.files(SHARED),

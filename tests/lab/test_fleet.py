@@ -87,8 +87,8 @@ DOMAIN = """
 """
 
 #: A guest's whole operating system: it waits for the power button and then switches itself off.
-#: cli; outw(0x602, 0x100) (ACPI: enable the button); sti; do hlt, ax = inw(0x600) while not ax & 0x100;
-#: outw(0x604, 0x2000) (soft off)
+#: cli; outw(0x602, 0x100) (ACPI: enable the button); sti; do hlt, ax = inw(0x600) while not ax &
+#: 0x100; outw(0x604, 0x2000) (soft off)
 BOOT_SECTOR = (
     bytes.fromhex("fa ba0206 b80001 ef fb ba0006 f4 ed f6c401 74f9 ba0406 b80020 ef ebfe").ljust(
         510, b"\0"
@@ -295,7 +295,10 @@ class Fleet:
             each["uuid"] for each in self.look([destination])[destination] if each["name"] == name
         ]
         assert len(processes(uuid_)) == 1, said(done)
-        query = "SELECT type, copied_disk_mib FROM migrations WHERE instance_name = :name AND destination = :host"
+        query = (
+            "SELECT type, copied_disk_mib FROM migrations WHERE instance_name = :name AND"
+            " destination = :host"
+        )
         moves = self.query(query, name=name, host=destination)
         assert [(kind.startswith("live"), copied or 0) for kind, copied in moves] == [(True, 0)], (
             moves
@@ -355,9 +358,9 @@ class Fleet:
         """Return the allocations: name of the instance (or uuid of the migration) -> host -> class
         -> amount."""
         rows = self.query(
-            "SELECT coalesce(i.name, c.uuid), n.host, r.name, a.used FROM allocations a"
-            " JOIN consumers c ON c.id = a.consumer_id JOIN resource_classes r ON r.id = a.class_id"
-            " JOIN resource_providers p ON p.id = a.provider_id JOIN compute_nodes n ON n.uuid = p.uuid"
+            "SELECT coalesce(i.name, c.uuid), n.host, r.name, a.used FROM allocations a JOIN"
+            " consumers c ON c.id = a.consumer_id JOIN resource_classes r ON r.id = a.class_id JOIN"
+            " resource_providers p ON p.id = a.provider_id JOIN compute_nodes n ON n.uuid = p.uuid"
             " LEFT JOIN instances i ON i.uuid = c.uuid"
         )
         bookings: dict[str, dict[str, dict[str, int]]] = {}
@@ -368,7 +371,8 @@ class Fleet:
     def service(self, host: str) -> dict[str, typing.Any]:
         """Return a host's service: disabled, reason, maintenance, last_error."""
         (row,) = self.query(
-            "SELECT disabled, disabled_reason, maintenance, forced_down, last_error FROM services WHERE host = :host",
+            "SELECT disabled, disabled_reason, maintenance, forced_down, last_error FROM services"
+            " WHERE host = :host",
             host=host,
         )
         return dict(zip(("disabled", "reason", "maintenance", "forced_down", "last_error"), row))
@@ -417,7 +421,8 @@ class Fleet:
         )
         assert dict(
             self.query(
-                "SELECT i.name, n.host FROM instances i JOIN compute_nodes n ON n.id = i.compute_node_id"
+                "SELECT i.name, n.host FROM instances i JOIN compute_nodes n ON n.id ="
+                " i.compute_node_id"
             )
         ) == {domain["name"]: host for host, domain in domains}
         return {domain["name"]: (host, domain["state"]) for host, domain in domains}

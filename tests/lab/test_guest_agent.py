@@ -38,7 +38,8 @@ def start(fleet, channel=CHANNEL):
     """Start the guest, and wait until it writes."""
     if not (FILES / "vmlinuz").exists():
         pytest.skip(
-            "There is no guest with an agent on this machine. Make one once with tests/lab/agent_guest.sh."
+            "There is no guest with an agent on this machine. Make one once with"
+            " tests/lab/agent_guest.sh."
         )
     fleet.run("kvm1", f"mkdir -p {SHARED} && truncate -s 32M {DISK} && mkfs.ext4 -q -F {DISK}")
     for name in ("vmlinuz", "initrd"):
@@ -105,8 +106,8 @@ def test_without_an_agent_as_after_a_loss_of_power(fleet):
     start(fleet, channel="")
     text = said(snapshot(fleet, "present", "one"))
     assert (
-        "crash-consistent, as after a loss of power: the guest has no agent (qemu-guest-agent) that answers"
-        in text
+        "crash-consistent, as after a loss of power: the guest has no agent (qemu-guest-agent) that"
+        " answers" in text
     ), text
     assert not is_closed(fleet, DISK)
     writes(fleet)

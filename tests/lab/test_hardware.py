@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The hardware of definitions, checked in running domains, and its state after moves and removals."""
+"""The hardware of definitions, checked in running domains, and its state after moves and
+removals.
+"""
 
 from __future__ import annotations
 
@@ -282,7 +284,8 @@ def test_moved_with_all_that_is_its_own(fleet):
     # Off: the variables are copied byte by byte, as in their file.
     fleet.run(
         where["uefi"][0],
-        f"virsh destroy uefi && printf marked | dd of={NVRAM}/uefi_VARS.fd conv=notrunc bs=1 seek=100000 status=none",
+        f"virsh destroy uefi && printf marked | dd of={NVRAM}/uefi_VARS.fd conv=notrunc bs=1"
+        " seek=100000 status=none",
     )
     fleet.run(host, "virsh destroy full")
     fleet.playbook("discover")
@@ -303,8 +306,8 @@ def test_moved_with_all_that_is_its_own(fleet):
         f"drover_destination={where['full'][0]}",
     )
     assert (
-        "its emulated TPM keeps its state in a folder of this host, which a cold move does not take along"
-        in refusal
+        "its emulated TPM keeps its state in a folder of this host, which a cold move does not take"
+        " along" in refusal
     )
     assert fleet.where()["full"] == (host, "shutoff")
 

@@ -70,7 +70,8 @@ def test_place_and_move_to_each_other_host(fleet, source):
     """Instances with a shared disk and with a local one; both move live to both other hosts and
     back."""
     fleet.everywhere(
-        f'virsh net-info lan > /dev/null 2>&1 || {{ echo "{NETWORK}" > /root/lan.xml && virsh net-define /root/lan.xml; }}'
+        f'virsh net-info lan > /dev/null 2>&1 || {{ echo "{NETWORK}" > /root/lan.xml && virsh'
+        " net-define /root/lan.xml; }"
     )
     fleet.everywhere("virsh net-start lan > /dev/null 2>&1; virsh net-list --name | grep -qx lan")
     there = {"requested_destination": {"host": source}}
@@ -156,7 +157,8 @@ def test_evacuated_and_deleted(fleet, dead, destination):
 def test_the_role_hypervisor_restarts_the_daemon_that_is_there(fleet):
     """The run has no drover_libvirt_service; a running guest continues."""
     fleet.everywhere(
-        "sed -i /lock_manager/d /etc/libvirt/qemu.conf; service $(basename $(ls /etc/init.d/virtqemud /etc/init.d/libvirtd 2>/dev/null)) restart"
+        "sed -i /lock_manager/d /etc/libvirt/qemu.conf; service $(basename $(ls"
+        " /etc/init.d/virtqemud /etc/init.d/libvirtd 2>/dev/null)) restart"
     )
     fleet.make("kvm2", Domain("web"))
     pids = "cat /run/libvirtd.pid /run/virtqemud.pid 2>/dev/null; true"
@@ -207,7 +209,8 @@ def test_a_daemon_that_is_not_installed(fleet):
     )
     fleet.run(
         "kvm2",
-        "kill $(cat /run/virtstoraged.pid) && sleep 1 && mount --bind /dev/null /usr/sbin/virtstoraged",
+        "kill $(cat /run/virtstoraged.pid) && sleep 1 && mount --bind /dev/null"
+        " /usr/sbin/virtstoraged",
     )
     try:
         # The lab builds no virtinterfaced.

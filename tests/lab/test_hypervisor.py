@@ -107,7 +107,8 @@ def test_sanlock_is_left_alone(fleet):
     fleet.everywhere(NO_LOCK_MANAGER, ["kvm1"])
     fleet.run(
         "kvm1",
-        f"cp /etc/libvirt/qemu.conf /root/before.conf && echo '{setting}' >> /etc/libvirt/qemu.conf",
+        f"cp /etc/libvirt/qemu.conf /root/before.conf && echo '{setting}' >>"
+        " /etc/libvirt/qemu.conf",
     )
     try:
         before = fleet.run("kvm1", files)

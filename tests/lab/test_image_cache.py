@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Images with a name on real hypervisors: from a server on the loopback, another hypervisor, the controller, below a guest, and cleaned."""
+"""Images with a name on real hypervisors: from a server on the loopback, another hypervisor, the
+controller, below a guest, and cleaned.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,10 @@ pytest_plugins = ["test_fleet"]
 PORT = 8765
 #: Each host's local disks, in place of the lab's shared storage.
 OWN = ("-e", f"drover_instances_path={LOCAL}")
-SERVE = f"setsid python3 -m http.server {PORT} --bind 127.0.0.1 --directory /srv/served >/dev/null 2>&1 & echo $!"
+SERVE = (
+    f"setsid python3 -m http.server {PORT} --bind 127.0.0.1 --directory /srv/served >/dev/null 2>&1"
+    " & echo $!"
+)
 PLAY = """
 - hosts: {hosts}
   gather_facts: false
@@ -45,8 +50,11 @@ def served(fleet):
     for host in fleet.hosts:
         fleet.run(host, f"mkdir -p /srv/served && cp {IMAGE} /srv/served/debian-12.qcow2")
         pids[host] = fleet.run(host, SERVE).strip()
-        fleet.run(host, f"until curl -s -o /dev/null http://127.0.0.1:{PORT}/ || python3 -c "
-                  f"'import socket; socket.create_connection((\"127.0.0.1\", {PORT}))' 2>/dev/null; do sleep 0.2; done")  # fmt: skip
+        fleet.run(
+            host,
+            f"until curl -s -o /dev/null http://127.0.0.1:{PORT}/ || python3 -c "
+            f"'import socket; socket.create_connection((\"127.0.0.1\", {PORT}))' 2>/dev/null; do sleep 0.2; done",
+        )
     yield "sha256:" + fleet.run("kvm1", f"sha256sum {IMAGE}").split()[0]
     for host, pid in pids.items():
         fleet.run(host, f"kill {pid}; rm -rf /srv/served {LOCAL}/_base")

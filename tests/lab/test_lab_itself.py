@@ -241,8 +241,10 @@ def test_only_one_up_at_a_time(own):
 #: Shell commands that give a mount namespace another /dev/kvm; $1 is a working folder.
 DEV_KVM = {
     "as the machine has it": "",
-    "absent": 'mount -t tmpfs none "$1"; tar -C /dev --exclude ./kvm --exclude "./shm/*" --exclude "./mqueue/*" -cf - . | '
-    'tar -C "$1" -xf -; mount --move "$1" /dev',
+    "absent": (
+        'mount -t tmpfs none "$1"; tar -C /dev --exclude ./kvm --exclude "./shm/*" --exclude'
+        ' "./mqueue/*" -cf - . | tar -C "$1" -xf -; mount --move "$1" /dev'
+    ),
     "opens and fails": "mount --bind /dev/zero /dev/kvm",
 }
 

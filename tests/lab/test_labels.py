@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Labels of real domains: from definitions, changed while the guest runs, after a live migration, a stop and with a new store."""
+"""Labels of real domains: from definitions, changed while the guest runs, after a live migration, a
+stop and with a new store.
+"""
 
 from __future__ import annotations
 

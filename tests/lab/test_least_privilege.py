@@ -31,7 +31,10 @@ chgrp libvirt /run/libvirt/libvirt-sock {SHARED} {IMAGES}
 chmod 770 /run/libvirt/libvirt-sock
 chmod 2775 {SHARED} {IMAGES}
 """
-BACK = f"umount /etc/passwd; umount /etc/group; chmod 777 /run/libvirt/libvirt-sock; chgrp root {SHARED} {IMAGES}; true"
+BACK = (
+    "umount /etc/passwd; umount /etc/group; chmod 777 /run/libvirt/libvirt-sock; chgrp root"
+    f" {SHARED} {IMAGES}; true"
+)
 
 
 @pytest.fixture
@@ -80,7 +83,8 @@ def test_discover_place_drain(as_drover):
 def test_who_is_not_in_the_group_is_told(as_drover):
     fleet, words = as_drover
     fleet.everywhere(
-        "sed 's/^libvirt:.*/libvirt:x:64054:/' /etc/group > /run/without; cat /run/without > /etc/group"
+        "sed 's/^libvirt:.*/libvirt:x:64054:/' /etc/group > /run/without; cat /run/without >"
+        " /etc/group"
     )
     done = fleet.playbook("discover", "-e", json.dumps(words), check=False)
     said = " ".join((done.stdout + done.stderr).split())

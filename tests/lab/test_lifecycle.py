@@ -435,9 +435,9 @@ def test_migrate(fleet):
 def test_delete_takes_what_is_its_own_and_nothing_else(fleet, tmp_path):
     definitions = tmp_path / "fleet.yml"
     definitions.write_text(
-        f"instances:\n  # The first\n  - name: web1\n    memory_mb: 64\n    disks:\n      - size_gb: 1\n        image: {IMAGE}\n"
-        "    cloud_init: {user_data: {}}\n  - name: web2\n    memory_mb: 64\n    disks:\n"
-        f"      - size_gb: 1\n        image: {IMAGE}\n"
+        "instances:\n  # The first\n  - name: web1\n    memory_mb: 64\n    disks:\n      -"
+        f" size_gb: 1\n        image: {IMAGE}\n    cloud_init: {{user_data: {{}}}}\n  - name:"
+        f" web2\n    memory_mb: 64\n    disks:\n      - size_gb: 1\n        image: {IMAGE}\n"
     )
     fleet.place(definitions)
     where = fleet.where()
@@ -490,7 +490,8 @@ def test_delete_is_refused_where_it_is_on_two_hosts(fleet):
     fleet.make("kvm2", Domain("other", state="shutoff"))
     fleet.run(
         "kvm2",
-        f"virsh dumpxml other | sed 's,other-0,vm-0,; s,<name>other,<name>vm,; s,<uuid>.*,<uuid>{vm.uuid}</uuid>,' | virsh define /dev/stdin",
+        "virsh dumpxml other | sed 's,other-0,vm-0,; s,<name>other,<name>vm,;"
+        f" s,<uuid>.*,<uuid>{vm.uuid}</uuid>,' | virsh define /dev/stdin",
     )
     fleet.playbook("discover")
     said = refused(fleet, "delete", "vm")

@@ -53,7 +53,10 @@ SAMPLE = [
     ("live move", "controller killed", "during"),
 ]
 
-TAKEN_BACK = "The first run had begun to take it back; the next one does that to its end, says so, and the one after it resizes."
+TAKEN_BACK = (
+    "The first run had begun to take it back; the next one does that to its end, says so, and the"
+    " one after it resizes."
+)
 
 #: Cells with an error in the repeated command, and the reason: it ends well after a discovery, in
 #: the next run.
@@ -70,11 +73,17 @@ NOT_AT_ONCE = {
     (
         "drain",
         "store from a backup",
-    ): "A copy of the lost run that ends while the hosts are read is on both of them: a discovery after its end finds it.",
+    ): (
+        "A copy of the lost run that ends while the hosts are read is on both of them: a discovery"
+        " after its end finds it."
+    ),
     (
         "live move",
         "destroyed by hand",
-    ): "The store has it as running, and only what runs is moved live: a discovery sees that it is off.",
+    ): (
+        "The store has it as running, and only what runs is moved live: a discovery sees that it is"
+        " off."
+    ),
 }
 
 
@@ -180,7 +189,9 @@ def of_place(prepared, tmp_path):
 
 @pytest.mark.long
 def test_hosts_that_take_longer_than_a_task_may(of_place):
-    """The start of a guest takes 12 s, and Ansible gives each task 8 s: one instance is made, once."""
+    """The start of a guest takes 12 s, and Ansible gives each task 8 s: one instance is made,
+    once.
+    """
     world, watch = of_place
     world.slow_start(12)
     first = world.start({"ANSIBLE_TASK_TIMEOUT": "8"})
@@ -189,7 +200,7 @@ def test_hosts_that_take_longer_than_a_task_may(of_place):
     second = world.start()
     assert second.finish() == 0, f"{first.said}\n====\n{second.said}"
     world.check_always(watch)
-    ((where, state), _beside) = sorted(world.check_end().values(), key=lambda found: found[1])
+    (where, state), _beside = sorted(world.check_end().values(), key=lambda found: found[1])
     assert state == "running" and watch.path(
         world.fleet.query("SELECT uuid FROM instances WHERE name = 'web'")[0][0]
     ) == [where]

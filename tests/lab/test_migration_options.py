@@ -238,7 +238,8 @@ def test_what_is_done_when_the_time_is_over(fleet, mover, busy, action, status, 
     # It is still the same guest, and obeys its power button.
     fleet.run(
         where,
-        "virsh shutdown busy; for i in $(seq 100); do virsh domstate busy | grep -q off && exit 0; sleep 0.1; done; exit 1",
+        "virsh shutdown busy; for i in $(seq 100); do virsh domstate busy | grep -q off && exit 0;"
+        " sleep 0.1; done; exit 1",
     )
 
 

@@ -24,7 +24,10 @@ rm -f /root/.ssh/id_* /root/.ssh/known_hosts /etc/ssh/ssh_known_hosts
 cat /root/authorized > /root/.ssh/authorized_keys && grep -q drover /root/.ssh/authorized_keys"""
 BACK = """[ -d /root/kept ] || exit 0
 rm -rf /root/.ssh && cp -a /root/kept/.ssh /root/.ssh && cp -a /root/kept/ssh_known_hosts /etc/ssh/ && rm -rf /root/kept"""
-FILES = "cd /root/.ssh && cat authorized_keys known_hosts id_ed25519 id_ed25519.pub 2>/dev/null | sha256sum; ls -nd --time-style=full-iso . *"
+FILES = (
+    "cd /root/.ssh && cat authorized_keys known_hosts id_ed25519 id_ed25519.pub 2>/dev/null |"
+    " sha256sum; ls -nd --time-style=full-iso . *"
+)
 
 
 @pytest.fixture
@@ -41,8 +44,8 @@ def test_from_strangers_to_a_live_migration(strangers):
     seen = said(fleet.playbook("discover"))
     for host, others in {"kvm1": "kvm2, kvm3", "kvm2": "kvm3, kvm1", "kvm3": "kvm1, kvm2"}.items():
         assert (
-            f"{host} cannot reach {others}: no SSH key. Migrations from {host} to there will be refused; run the playbook"
-            in seen
+            f"{host} cannot reach {others}: no SSH key. Migrations from {host} to there will be"
+            " refused; run the playbook" in seen
         ), seen
 
     # Check mode changes nothing and shows the differences.
@@ -107,7 +110,8 @@ def test_from_strangers_to_a_live_migration(strangers):
     for host in fleet.hosts:
         assert fleet.run(
             host,
-            "wc -l < /root/.ssh/authorized_keys; cat /root/.ssh/known_hosts; ls /root/.ssh/id_ed25519",
+            "wc -l < /root/.ssh/authorized_keys; cat /root/.ssh/known_hosts; ls"
+            " /root/.ssh/id_ed25519",
         ).split() == [
             "2",
             "/root/.ssh/id_ed25519",

@@ -36,19 +36,33 @@ UUID = "00000000-0000-4000-8000-00000000000{}"
 DEVICES = {
     "network": "<interface type='network'><source network='lan'/></interface>",
     "nwfilter": "<interface type='ethernet'><filterref filter='own'/></interface>",
-    "secret": "<disk type='network'><driver name='qemu'/><auth username='u'><secret type='ceph' uuid='00000000-0000-4000-8000-000000000009'/></auth>"
-    "<source protocol='rbd' name='vms/web'><host name='192.0.2.1'/></source><target dev='vda'/></disk>",
-    "storage": f"<disk type='file'><driver name='qemu' type='qcow2'/><source file='{LOCAL}/needs.qcow2'/><target dev='vda'/></disk>",
+    "secret": (
+        "<disk type='network'><driver name='qemu'/><auth username='u'><secret type='ceph'"
+        " uuid='00000000-0000-4000-8000-000000000009'/></auth><source protocol='rbd'"
+        " name='vms/web'><host name='192.0.2.1'/></source><target dev='vda'/></disk>"
+    ),
+    "storage": (
+        "<disk type='file'><driver name='qemu' type='qcow2'/><source"
+        f" file='{LOCAL}/needs.qcow2'/><target dev='vda'/></disk>"
+    ),
 }
 #: The resources for them on the other hosts.
 THERE = {
-    "network": "echo \"<network><name>lan</name><forward mode='bridge'/><bridge name='lo'/></network>\" > /run/x && virsh net-define /run/x",
+    "network": (
+        "echo \"<network><name>lan</name><forward mode='bridge'/><bridge name='lo'/></network>\" >"
+        " /run/x && virsh net-define /run/x"
+    ),
     "nwfilter": "echo \"<filter name='own'/>\" > /run/x && virsh nwfilter-define /run/x",
-    "secret": "echo \"<secret><uuid>00000000-0000-4000-8000-000000000009</uuid><usage type='ceph'><name>u</name></usage></secret>\" > /run/x"
-    " && virsh secret-define /run/x",
+    "secret": (
+        'echo "<secret><uuid>00000000-0000-4000-8000-000000000009</uuid><usage'
+        " type='ceph'><name>u</name></usage></secret>\" > /run/x && virsh secret-define /run/x"
+    ),
     "storage": "true",
 }
-GONE = "virsh net-destroy lan; virsh net-undefine lan; virsh nwfilter-undefine own; virsh secret-undefine 00000000-0000-4000-8000-000000000009; true"
+GONE = (
+    "virsh net-destroy lan; virsh net-undefine lan; virsh nwfilter-undefine own; virsh"
+    " secret-undefine 00000000-0000-4000-8000-000000000009; true"
+)
 
 
 @contextlib.contextmanager
@@ -72,7 +86,10 @@ def package(driver):
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_all_that_does_not_need_it_works(fleet, driver):
     with without(fleet, "kvm2", driver):
-        names = f"kvm2: its libvirt has no {driver} driver: {DRIVERS[driver].lost}. Install {package(driver)} there, and restart libvirtd"
+        names = (
+            f"kvm2: its libvirt has no {driver} driver: {DRIVERS[driver].lost}. Install"
+            f" {package(driver)} there, and restart libvirtd"
+        )
         assert names in said(fleet.playbook("discover"))
         text = said(fleet.playbook("check"))
         assert f"warning {names}" in text and "errors: 0" in text, text
@@ -110,8 +127,9 @@ def test_what_needs_it_says_so(fleet, driver):
     with without(fleet, "kvm2", driver):
         fleet.run("kvm1", f"qemu-img create -q -f qcow2 {LOCAL}/needs.qcow2 1G")
         xml = (
-            f"<domain type='qemu'><name>needs</name><uuid>{UUID.format(1)}</uuid><memory unit='MiB'>64</memory><vcpu>1</vcpu>"
-            f"<os><type arch='x86_64' machine='q35'>hvm</type></os><devices>{DEVICES[driver]}</devices></domain>"
+            f"<domain type='qemu'><name>needs</name><uuid>{UUID.format(1)}</uuid><memory"
+            " unit='MiB'>64</memory><vcpu>1</vcpu><os><type arch='x86_64'"
+            f" machine='q35'>hvm</type></os><devices>{DEVICES[driver]}</devices></domain>"
         )
         fleet.run("kvm1", f"cat > /run/needs.xml <<'END'\n{xml}\nEND\nvirsh define /run/needs.xml")
         try:
@@ -127,7 +145,10 @@ def test_what_needs_it_says_so(fleet, driver):
             assert fleet.where()["needs"] == ("kvm1", "shutoff")
             if driver != "storage":
                 output = said(fleet.playbook("check"))
-                remedy = f"which needs uses: no move to here. Install {package(driver)} there, and restart libvirtd"
+                remedy = (
+                    f"which needs uses: no move to here. Install {package(driver)} there, and"
+                    " restart libvirtd"
+                )
                 assert (
                     f"kvm2: it lacks the {'network filter' if driver == 'nwfilter' else driver} "
                     in output

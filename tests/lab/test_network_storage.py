@@ -68,7 +68,8 @@ class OnServer:
     def counted(self):
         """Return the GiB of the pool that instances hold; None without such a pool."""
         rows = self.fleet.query(
-            "SELECT i.used FROM inventories i JOIN resource_providers p ON p.id = i.provider_id WHERE p.name = :name",
+            "SELECT i.used FROM inventories i JOIN resource_providers p ON p.id = i.provider_id"
+            " WHERE p.name = :name",
             name=f"pool/{self.name}",
         )
         return rows[0][0] if rows else None
@@ -95,7 +96,8 @@ def on_server(server, fleet):
         fleet.lab.command("start", host)
     storage.SERVERS[server].up(fleet.lab.layout)
     fleet.everywhere(
-        "for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each; done; true"
+        "for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each;"
+        " done; true"
     )
     for image in server_storage.server.images():
         server_storage.server.remove(image)
@@ -351,8 +353,14 @@ def test_a_disk_that_is_a_volume_of_a_pool(on_server):
     others = [each for each in fleet.hosts if each != host]
     # A pool of that name with another origin is another pool.
     elsewhere = [
-        "virsh pool-dumpxml iscsi > /root/iscsi.xml && virsh pool-destroy iscsi && virsh pool-undefine iscsi",
-        f"sed s/{SWITCH_ADDRESS}/192.0.2.77/ /root/iscsi.xml > /root/other.xml && virsh pool-define /root/other.xml",
+        (
+            "virsh pool-dumpxml iscsi > /root/iscsi.xml && virsh pool-destroy iscsi && virsh"
+            " pool-undefine iscsi"
+        ),
+        (
+            f"sed s/{SWITCH_ADDRESS}/192.0.2.77/ /root/iscsi.xml > /root/other.xml && virsh"
+            " pool-define /root/other.xml"
+        ),
     ]
     fleet.everywhere(" && ".join(elsewhere), others)
     try:
@@ -366,7 +374,8 @@ def test_a_disk_that_is_a_volume_of_a_pool(on_server):
         ), said(done)
     finally:
         fleet.everywhere(
-            "virsh pool-undefine iscsi; virsh pool-define /root/iscsi.xml && virsh pool-start iscsi",
+            "virsh pool-undefine iscsi; virsh pool-define /root/iscsi.xml && virsh pool-start"
+            " iscsi",
             others,
         )
     done = on_server.playbook(

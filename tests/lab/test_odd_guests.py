@@ -22,7 +22,10 @@ pytestmark = pytest.mark.long
 pytest_plugins = ["test_fleet"]
 
 EMPTY_DRIVE = "<disk type='file' device='cdrom'><target dev='sdb' bus='sata'/><readonly/></disk>"
-FOLDER = "<filesystem type='mount' accessmode='mapped'><source dir='/root'/><target dir='exported'/></filesystem>"
+FOLDER = (
+    "<filesystem type='mount' accessmode='mapped'><source dir='/root'/><target"
+    " dir='exported'/></filesystem>"
+)
 
 
 def content(fleet, host, path, byte):
@@ -71,7 +74,8 @@ def test_moved_with_all_that_they_are(fleet):
     define(fleet, "kvm1", "external", disk(f"{SHARED}/external.qcow2"), start=True)
     fleet.run(
         "kvm1",
-        f"virsh snapshot-create-as external --disk-only --no-metadata --diskspec vda,file={SHARED}/external.one",
+        "virsh snapshot-create-as external --disk-only --no-metadata --diskspec"
+        f" vda,file={SHARED}/external.one",
     )
     define(
         fleet,
@@ -146,7 +150,8 @@ def test_refused_and_nothing_of_them_is_lost(fleet):
     fleet.make("kvm1", Domain("fine"))
     fleet.run(
         "kvm1",
-        f"virsh snapshot-create-as recorded one --disk-only --diskspec vda,file={LOCAL}/recorded.one && virsh managedsave saved",
+        "virsh snapshot-create-as recorded one --disk-only --diskspec"
+        f" vda,file={LOCAL}/recorded.one && virsh managedsave saved",
     )
     fleet.playbook("discover")
     where, files, running = fleet.where(), fleet.files(LOCAL, "kvm1"), boots(fleet, "kvm1")
@@ -154,7 +159,8 @@ def test_refused_and_nothing_of_them_is_lost(fleet):
 
     text = fleet.refused("drain", "-e", "drover_host=kvm1")
     assert re.search(
-        r"folder: .*a folder of the host is shared with it \(/root\): take it away or move the instance by hand",
+        r"folder: .*a folder of the host is shared with it \(/root\): take it away or move the"
+        r" instance by hand",
         text,
     ), text
     assert re.search(r"recorded: it has snapshots", text) and re.search(

@@ -23,7 +23,10 @@ OWN_NAMES = {"kvm1": "rack7-node3", "kvm2": "kvm3", "kvm3": "kvm2"}
 
 def image(path, byte):
     """Make an image with content that differs from the others."""
-    return f"qemu-img create -q -f qcow2 {path} 8M && qemu-io -f qcow2 -c 'write -q -P {byte} 0 64k' {path}"
+    return (
+        f"qemu-img create -q -f qcow2 {path} 8M && qemu-io -f qcow2 -c 'write -q -P {byte} 0 64k'"
+        f" {path}"
+    )
 
 
 def has(fleet, host, path, byte):
@@ -100,7 +103,8 @@ def own_names(fleet):
         for host, name in names.items():
             fleet.run(
                 host,
-                f"hostname {name} && echo {name} > /etc/hostname && /etc/init.d/libvirtd restart < /dev/null > /dev/null 2>&1",
+                f"hostname {name} && echo {name} > /etc/hostname && /etc/init.d/libvirtd restart <"
+                " /dev/null > /dev/null 2>&1",
             )
 
     try:

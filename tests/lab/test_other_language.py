@@ -22,7 +22,10 @@ pytest_plugins = ["test_fleet"]
 
 TRANSLATIONS = pathlib.Path("/usr/share/locale/de/LC_MESSAGES/libvirt.mo")
 LOCALES = "/var/lib/drover-lab-locales"
-START = "kill -9 $(cat /run/libvirtd.pid); sleep 1; rm -f /run/libvirtd.pid; {} /usr/sbin/libvirtd -d && virsh list"
+START = (
+    "kill -9 $(cat /run/libvirtd.pid); sleep 1; rm -f /run/libvirtd.pid; {} /usr/sbin/libvirtd -d"
+    " && virsh list"
+)
 
 
 @pytest.fixture
@@ -32,7 +35,10 @@ def german(fleet):
         pytest.skip(
             "the machine has no translations of libvirt: Debian's packages libvirt-l10n and locales"
         )
-    locale = f"mkdir -p {LOCALES}; [ -d {LOCALES}/de_DE.UTF-8 ] || localedef -i de_DE -f UTF-8 {LOCALES}/de_DE.UTF-8"
+    locale = (
+        f"mkdir -p {LOCALES}; [ -d {LOCALES}/de_DE.UTF-8 ] || localedef -i de_DE -f UTF-8"
+        f" {LOCALES}/de_DE.UTF-8"
+    )
     try:
         for host in fleet.hosts:
             fleet.run(

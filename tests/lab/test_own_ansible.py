@@ -38,10 +38,9 @@ def test_a_playbook_runs_in_the_environment_of_the_tests(own_lab, tmp_path):
 def test_a_deprecation_warning_is_seen(own_lab, tmp_path, ansible_log):
     (tmp_path / "library").mkdir()
     (tmp_path / "library" / "old_thing.py").write_text(
-        "from ansible.module_utils.basic import AnsibleModule\n"
-        "module = AnsibleModule({})\n"
-        "module.deprecate('the old thing goes', version='99.0', collection_name='ansible.builtin')\n"
-        "module.exit_json()\n"
+        "from ansible.module_utils.basic import AnsibleModule\nmodule ="
+        " AnsibleModule({})\nmodule.deprecate('the old thing goes', version='99.0',"
+        " collection_name='ansible.builtin')\nmodule.exit_json()\n"
     )
     own_lab.playbook(write(tmp_path, [{"old_thing": {}}]))
     said = ansible_log.read_text()

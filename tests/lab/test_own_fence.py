@@ -85,7 +85,10 @@ def is_written(on_target, pattern):
 def write(inside, name, pattern):
     """Write as the guest would. Without its storage QEMU waits without an end, and the test does
     not wait for QEMU."""
-    block = f'qemu-io -d /machine/peripheral/ua-drover-attached-source-vda/virtio-backend "write -P {pattern} 0 64k"'
+    block = (
+        'qemu-io -d /machine/peripheral/ua-drover-attached-source-vda/virtio-backend "write -P'
+        f' {pattern} 0 64k"'
+    )
     with contextlib.suppress(subprocess.TimeoutExpired):
         inside.run(
             "timeout",
@@ -127,7 +130,8 @@ def on_target(server, fleet, tmp_path, monkeypatch):
     fleet.lab.command("kill", "kvm1", check=False)
     fleet.lab.command("start", "kvm1")
     fleet.everywhere(
-        "for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each; done; true"
+        "for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each;"
+        " done; true"
     )
     with contextlib.suppress(LabError):
         # After a test that failed half-way the host is still cut off.
@@ -174,7 +178,10 @@ def test_a_host_that_still_writes_is_shut_out_and_let_in_again(on_target):
     for text, sentence in (
         ("- ansible.builtin.meta: noop\n", "cut off from no disk"),
         (
-            "- ansible.builtin.set_fact: {evacuate_fence_cut: '{{ evacuate_fence_disks }}'}\n  when: evacuate_fence_action == 'cut'\n",
+            (
+                "- ansible.builtin.set_fact: {evacuate_fence_cut: '{{ evacuate_fence_disks }}'}\n "
+                " when: evacuate_fence_action == 'cut'\n"
+            ),
             "from no disk",
         ),
         (
@@ -182,7 +189,10 @@ def test_a_host_that_still_writes_is_shut_out_and_let_in_again(on_target):
             "none of the disks that they were given",
         ),
         (
-            "- ansible.builtin.fail: {msg: the filer is down}\n  when: evacuate_fence_action == 'verify'\n",
+            (
+                "- ansible.builtin.fail: {msg: the filer is down}\n  when: evacuate_fence_action =="
+                " 'verify'\n"
+            ),
             "the filer is down",
         ),
     ):
@@ -225,7 +235,8 @@ def test_a_host_that_still_writes_is_shut_out_and_let_in_again(on_target):
     inside.run("virsh", "destroy", "web")
     on_target.playbook("discover")
     on_target.tasks.write_text(
-        "- ansible.builtin.fail: {msg: the filer is down}\n  when: evacuate_fence_action == 'lift'\n"
+        "- ansible.builtin.fail: {msg: the filer is down}\n  when: evacuate_fence_action =="
+        " 'lift'\n"
     )
     refused = on_target.playbook("undrain", check=False, **on_target.fence())
     assert (

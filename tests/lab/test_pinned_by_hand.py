@@ -71,7 +71,8 @@ def test_pinned_to_the_cpu_of_another_while_it_is_cut_off(small, ending):
         # The resize does not continue; it is undone.
         small.run(
             "kvm1",
-            "virsh vcpupin small 0 0 --config; virsh emulatorpin small 0 --config; virsh start small",
+            "virsh vcpupin small 0 0 --config; virsh emulatorpin small 0 --config; virsh start"
+            " small",
         )
         small.playbook("discover", *variables(SETS))
         small.playbook("audit", *variables(SETS))

@@ -40,7 +40,10 @@ OFF = {
     **SETS,
 }
 
-MOUNT = "mkdir -p /run/hugepages && mount -t hugetlbfs hugetlbfs /run/hugepages && service libvirtd restart"
+MOUNT = (
+    "mkdir -p /run/hugepages && mount -t hugetlbfs hugetlbfs /run/hugepages && service libvirtd"
+    " restart"
+)
 UNMOUNT = "umount /run/hugepages && service libvirtd restart"
 
 
@@ -52,7 +55,8 @@ def pages(fleet):
     try:
         if int(PAGES.read_text()) < int(before) + ENOUGH:
             pytest.fail(
-                f"the kernel did not find {ENOUGH} huge pages: its memory is too fragmented or too full",
+                f"the kernel did not find {ENOUGH} huge pages: its memory is too fragmented or too"
+                " full",
                 pytrace=False,
             )
         fleet.everywhere(MOUNT)
@@ -90,8 +94,8 @@ def affinity(fleet, name):
     """Return the CPUs for the threads of a guest's vCPU, as the kernel reports them."""
     host = fleet.where()[name][0]
     script = (
-        f"pid=$(cat /run/libvirt/qemu/{name}.pid); "
-        "for task in /proc/$pid/task/*; do grep -q '^CPU 0/' $task/comm && grep Cpus_allowed_list $task/status; done"
+        f"pid=$(cat /run/libvirt/qemu/{name}.pid); for task in /proc/$pid/task/*; do grep -q '^CPU"
+        " 0/' $task/comm && grep Cpus_allowed_list $task/status; done"
     )
     return fleet.run(host, script).split()[-1]
 
@@ -160,8 +164,9 @@ def test_two_pinned_guests_move_live_to_other_cpus(fleet, pages):
 
     # The store's record is equal to the hosts' report.
     rows = fleet.query(
-        "SELECT i.name, n.host FROM numa_allocations a JOIN compute_nodes n ON n.id = a.compute_node_id"
-        " JOIN consumers c ON c.id = a.consumer_id LEFT JOIN instances i ON i.uuid = c.uuid ORDER BY 1"
+        "SELECT i.name, n.host FROM numa_allocations a JOIN compute_nodes n ON n.id ="
+        " a.compute_node_id JOIN consumers c ON c.id = a.consumer_id LEFT JOIN instances i ON"
+        " i.uuid = c.uuid ORDER BY 1"
     )
     assert rows == [("large", "kvm2"), ("small", "kvm2")]
     fleet.playbook("discover", *variables(SETS))

@@ -114,7 +114,10 @@ def strike(fleet, moment, playbook, given):
     finally:
         ended = run.process.poll()
         run.kill()
-    when = f"{playbook} {json.dumps(given)} killed after {moment} s{'' if ended is None else ', when it had ended'}"
+    when = (
+        f"{playbook} {json.dumps(given)} killed after {moment}"
+        f" s{'' if ended is None else ', when it had ended'}"
+    )
     print(when, fleet.look())
     check(fleet, when)
     fleet.playbook("discover", *variables(SETS))
@@ -134,8 +137,9 @@ def sound(fleet):
     where = fleet.where()
     assert {name: state for name, (_host, state) in where.items()} == dict.fromkeys(AT, "running")
     rows = fleet.query(
-        "SELECT i.name, n.host FROM numa_allocations a JOIN compute_nodes n ON n.id = a.compute_node_id"
-        " JOIN consumers c ON c.id = a.consumer_id LEFT JOIN instances i ON i.uuid = c.uuid ORDER BY 1"
+        "SELECT i.name, n.host FROM numa_allocations a JOIN compute_nodes n ON n.id ="
+        " a.compute_node_id JOIN consumers c ON c.id = a.consumer_id LEFT JOIN instances i ON"
+        " i.uuid = c.uuid ORDER BY 1"
     )
     assert rows == sorted((name, host) for name, (host, _state) in where.items())
     assert set(fleet.booked()) == set(AT)

@@ -247,13 +247,13 @@ def test_a_dry_run_says_what_the_host_would_refuse(fleet):
 def test_variables_and_a_template_of_ones_own(fleet):
     template = fleet.folder / "mine.xml.j2"
     template.write_text(
-        "<domain type='{{ place_claim.domain_type }}'><name>{{ place_claim.name | e }}</name>"
-        "<uuid>{{ place_claim.uuid }}</uuid><title>made for {{ place_claim.project | e }}</title>"
-        "<memory unit='MiB'>{{ place_claim.memory_mb }}</memory><vcpu>{{ place_claim.vcpus }}</vcpu>"
-        "<os><type arch='{{ place_claim.arch }}'>hvm</type></os>"
-        "<devices>{% for disk in place_disks %}<disk type='file' device='disk'><driver name='qemu' type='qcow2'/>"
-        "<source file='{{ disk.path }}'/><target dev='{{ disk.target }}' bus='virtio'/></disk>{% endfor %}</devices>"
-        "</domain>",
+        "<domain type='{{ place_claim.domain_type }}'><name>{{ place_claim.name | e"
+        " }}</name><uuid>{{ place_claim.uuid }}</uuid><title>made for {{ place_claim.project | e"
+        " }}</title><memory unit='MiB'>{{ place_claim.memory_mb }}</memory><vcpu>{{"
+        " place_claim.vcpus }}</vcpu><os><type arch='{{ place_claim.arch"
+        " }}'>hvm</type></os><devices>{% for disk in place_disks %}<disk type='file'"
+        " device='disk'><driver name='qemu' type='qcow2'/><source file='{{ disk.path }}'/><target"
+        " dev='{{ disk.target }}' bus='virtio'/></disk>{% endfor %}</devices></domain>",
         encoding="utf-8",
     )
     definitions = [

@@ -106,8 +106,8 @@ def test_a_host_that_is_lost_in_the_middle_is_uncertain(fleet):
     # qemu-img stops in the middle of the build, and the host's power fails.
     fleet.run(
         first,
-        "printf '#!/bin/sh\\ntouch /root/begun; exec sleep 60\\n' > /root/qemu-img; chmod +x /root/qemu-img;"
-        " mount --bind /root/qemu-img $(readlink -f /usr/bin/qemu-img)",
+        "printf '#!/bin/sh\\ntouch /root/begun; exec sleep 60\\n' > /root/qemu-img; chmod +x"
+        " /root/qemu-img; mount --bind /root/qemu-img $(readlink -f /usr/bin/qemu-img)",
     )
     run = fleet.start("place", "-e", json.dumps({"drover_instance_definitions": [ONE]}))
     try:

@@ -31,7 +31,8 @@ def storage(fleet):
     """Return the fleet with a third pool on kvm1."""
     fleet.run(
         "kvm1",
-        f"mkdir -p {FAST} && virsh pool-define-as fast dir --target {FAST} && virsh pool-start fast",
+        f"mkdir -p {FAST} && virsh pool-define-as fast dir --target {FAST} && virsh pool-start"
+        " fast",
     )
     yield fleet
     fleet.run("kvm1", "virsh pool-destroy fast; virsh pool-undefine fast")
@@ -53,9 +54,9 @@ def drain(fleet, *words, check=True, **variables):
 
 def reserved(fleet):
     """Return (reserved, reserved before its drain, total) of the pool."""
-    ((amounts),) = fleet.query(
-        "SELECT i.reserved, i.reserved_before_drain, i.total FROM inventories i JOIN resource_providers p ON p.id = i.provider_id "
-        "WHERE p.name = 'kvm1_pool_fast'"
+    (amounts,) = fleet.query(
+        "SELECT i.reserved, i.reserved_before_drain, i.total FROM inventories i JOIN"
+        " resource_providers p ON p.id = i.provider_id WHERE p.name = 'kvm1_pool_fast'"
     )
     return tuple(amounts)
 
@@ -193,7 +194,8 @@ def test_an_image_in_the_pool_that_is_behind_a_disk(storage):
     path = f"{FAST}/web-0.qcow2"
     fleet.run(
         "kvm1",
-        f"qemu-img create -q -f qcow2 {FAST}/base.qcow2 64M && qemu-io -f qcow2 -c 'write -q -P 7 40M 4M' {FAST}/base.qcow2",
+        f"qemu-img create -q -f qcow2 {FAST}/base.qcow2 64M && qemu-io -f qcow2 -c 'write -q -P 7"
+        f" 40M 4M' {FAST}/base.qcow2",
     )
     fleet.run(
         "kvm1",

@@ -26,7 +26,10 @@ pytest_plugins = ["test_fleet"]
 
 VARIABLES = {"drover_shared_pools": ["shared"], "drover_storage_pools": ["vms", "ceph"]}
 WRITTEN_MB = 16
-EMPTY = "for each in $(ls /dev/vms); do virsh vol-delete --pool vms $each; done; virsh pool-refresh vms; rm -rf /var/lib/drover/migrations; true"
+EMPTY = (
+    "for each in $(ls /dev/vms); do virsh vol-delete --pool vms $each; done; virsh pool-refresh"
+    " vms; rm -rf /var/lib/drover/migrations; true"
+)
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +42,8 @@ def servers(own_lab):
 def pools(servers, fleet):
     yield fleet
     fleet.everywhere(
-        "for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each; done; true"
+        "for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each;"
+        " done; true"
     )
     for image in json.loads(cluster(fleet).rbd("ls", "--format", "json")):
         cluster(fleet).rbd("rm", image)
@@ -104,11 +108,13 @@ def digest_of_volume(fleet, name):
     it."""
     byte_count = fleet.run(
         "kvm1",
-        f"dd if=/dev/vms/{name} bs=1M skip=1 count={WRITTEN_MB - 1} iflag=direct 2>/dev/null | tr -d Z | wc -c",
+        f"dd if=/dev/vms/{name} bs=1M skip=1 count={WRITTEN_MB - 1} iflag=direct 2>/dev/null | tr"
+        " -d Z | wc -c",
     )
     rest = fleet.run(
         "kvm1",
-        f"dd if=/dev/vms/{name} bs=1M skip={WRITTEN_MB} iflag=direct 2>/dev/null | tr -d '\\0' | wc -c",
+        f"dd if=/dev/vms/{name} bs=1M skip={WRITTEN_MB} iflag=direct 2>/dev/null | tr -d '\\0' |"
+        " wc -c",
     )
     return byte_count.strip(), rest.strip()
 
@@ -233,7 +239,8 @@ def test_what_runs_before_a_drain_runs_on_the_hosts_of_the_pool_and_stops_it(poo
     before = sources(fleet)
     hook = fleet.folder / "hook.yml"
     hook.write_text(
-        "- name: Look\n  ansible.builtin.command: touch /run/drained\n  changed_when: true\n- name: Refuse\n  ansible.builtin.fail:\n    msg: not now\n"
+        "- name: Look\n  ansible.builtin.command: touch /run/drained\n  changed_when: true\n- name:"
+        " Refuse\n  ansible.builtin.fail:\n    msg: not now\n"
     )
     refused = drain(fleet, "vms", check=False, drover_host="kvm1", drover_before_drain=str(hook))
     assert refused.returncode != 0 and "not now" in said(refused), said(refused)

@@ -151,7 +151,8 @@ def healed(fleet, begun: float, what: str, *domains) -> None:
         "SELECT sum(updated_at - created_at) FROM power_events WHERE action = 'fence'"
     )
     print(
-        f"\n{what}: {took:.0f} s until all instances run elsewhere, {fencing:.0f} s of these for the fencing"
+        f"\n{what}: {took:.0f} s until all instances run elsewhere, {fencing:.0f} s of these for"
+        " the fencing"
     )
 
 
@@ -303,7 +304,10 @@ def test_what_is_done_by_hand_is_in_the_store_within_seconds(fleet, engine):
     discover(fleet, "-e", json.dumps(SHARED_POOL))
     current = engine("keep_up_to_date")
     current.watches()
-    place = "SELECT n.host FROM instances i JOIN compute_nodes n ON n.id = i.compute_node_id WHERE i.name = 'web'"
+    place = (
+        "SELECT n.host FROM instances i JOIN compute_nodes n ON n.id = i.compute_node_id WHERE"
+        " i.name = 'web'"
+    )
     assert fleet.query(place) == [("kvm1",)]
     fleet.run(
         "kvm1",

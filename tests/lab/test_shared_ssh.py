@@ -52,7 +52,10 @@ def draining(fleet):
     fleet.make("kvm1", *GUESTS)
     run = fleet.start("drain", "-e", json.dumps(SLOW))
     try:
-        moving = "for guest in $(virsh list --name); do virsh domjobinfo $guest; done | grep -c 'Memory remaining' || true"
+        moving = (
+            "for guest in $(virsh list --name); do virsh domjobinfo $guest; done | grep -c 'Memory"
+            " remaining' || true"
+        )
         eventually(lambda: int(fleet.run("kvm1", moving)) == 2, 60)
         yield
         text = run.finish()

@@ -23,8 +23,8 @@ POOL = "pool/shared"
 def disks(fleet):
     """Return the DISK_GB of each provider that has any: name -> (total, used)."""
     rows = fleet.query(
-        "SELECT p.name, i.total, i.used FROM inventories i JOIN resource_providers p ON p.id = i.provider_id"
-        " JOIN resource_classes r ON r.id = i.class_id WHERE r.name = 'DISK_GB'"
+        "SELECT p.name, i.total, i.used FROM inventories i JOIN resource_providers p ON p.id ="
+        " i.provider_id JOIN resource_classes r ON r.id = i.class_id WHERE r.name = 'DISK_GB'"
     )
     return {name: (total, used) for name, total, used in rows}
 
@@ -33,9 +33,9 @@ def holdings(fleet):
     """Return the allocations of instances and migrations: name or uuid -> provider -> class ->
     amount."""
     rows = fleet.query(
-        "SELECT coalesce(i.name, c.uuid), p.name, r.name, a.used FROM allocations a"
-        " JOIN consumers c ON c.id = a.consumer_id JOIN resource_classes r ON r.id = a.class_id"
-        " JOIN resource_providers p ON p.id = a.provider_id LEFT JOIN instances i ON i.uuid = c.uuid"
+        "SELECT coalesce(i.name, c.uuid), p.name, r.name, a.used FROM allocations a JOIN consumers"
+        " c ON c.id = a.consumer_id JOIN resource_classes r ON r.id = a.class_id JOIN"
+        " resource_providers p ON p.id = a.provider_id LEFT JOIN instances i ON i.uuid = c.uuid"
     )
     by_name = {}
     for name, provider, resource, used in rows:
@@ -81,8 +81,8 @@ def test_one_provider_for_all_hosts(fleet):
     )
     assert sorted(members) == [("kvm1",), ("kvm2",), ("kvm3",), (POOL,)]
     assert fleet.query(
-        "SELECT p.name, t.name FROM provider_traits x JOIN resource_providers p ON p.id = x.provider_id"
-        " JOIN traits t ON t.id = x.trait_id WHERE p.name = :name",
+        "SELECT p.name, t.name FROM provider_traits x JOIN resource_providers p ON p.id ="
+        " x.provider_id JOIN traits t ON t.id = x.trait_id WHERE p.name = :name",
         name=POOL,
     ) == [(POOL, "MISC_SHARES_VIA_AGGREGATE")]
 
@@ -124,8 +124,8 @@ def test_addresses(fleet):
     discover(fleet, **pool)
     assert changed(discover(fleet, **pool)) == 0
     assert fleet.query(
-        "SELECT r.name, i.total FROM inventories i JOIN resource_providers p ON p.id = i.provider_id"
-        " JOIN resource_classes r ON r.id = i.class_id WHERE p.name = 'ip/floating'"
+        "SELECT r.name, i.total FROM inventories i JOIN resource_providers p ON p.id ="
+        " i.provider_id JOIN resource_classes r ON r.id = i.class_id WHERE p.name = 'ip/floating'"
     ) == [("IPV4_ADDRESS", 14)]
 
 

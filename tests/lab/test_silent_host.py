@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""drover.compute.evacuate for a host that does not answer and is not dead (rules S2, S3 and S13)."""
+"""drover.compute.evacuate for a host that does not answer and is not dead (rules S2, S3 and
+S13).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,13 @@ import time
 import pytest
 from lablib import layout as lab_layout
 from lablib.layout import SWITCH_ADDRESS
-from test_evacuate import copies, discover, evacuate, migrations, refused, sharing  # noqa: F401  pylint: disable=unused-import
+from test_evacuate import (
+    copies,
+    discover,
+    evacuate,
+    migrations,
+    refused,
+)  # noqa: F401  pylint: disable=unused-import
 from test_fleet import LOCAL, Domain, eventually, said
 from test_power import has_power
 from trouble import hanging
@@ -183,7 +191,8 @@ def dead_storage(fleet, folder):
     fleet.run("kvm1", f"cat > /run/silent_fs.py <<'END'\n{script}\nEND")
     fleet.run(
         "kvm1",
-        f"(/usr/bin/python3 /run/silent_fs.py {folder} > /run/silent_fs & echo $! > /run/silent_fs.pid) 2> /dev/null < /dev/null",
+        f"(/usr/bin/python3 /run/silent_fs.py {folder} > /run/silent_fs & echo $! >"
+        " /run/silent_fs.pid) 2> /dev/null < /dev/null",
     )
     eventually(lambda: fleet.run("kvm1", "cat /run/silent_fs") == "mounted\n")
     try:

@@ -198,7 +198,8 @@ def test_reverted_and_merged_while_it_is_off(fleet, web):
     ]
     fleet.run(
         "kvm1",
-        f"rm $(ls {SHARED}/*-one-*.qcow2 | grep -v -e {active(fleet)} -e {active(fleet, target='vdb')})",
+        f"rm $(ls {SHARED}/*-one-*.qcow2 | grep -v -e {active(fleet)} -e"
+        f" {active(fleet, target='vdb')})",
     )
     act(fleet, "stop", "web")
     snapshot(fleet, "present", "two")
@@ -297,7 +298,8 @@ def test_killed_and_gone_on_with(fleet, web):
     # The state after a run that was killed between the merges of its two disks.
     fleet.run(
         "kvm1",
-        "virsh blockcommit web vda --shallow --active --pivot --wait && virsh blockcommit web vdb --shallow --active --wait",
+        "virsh blockcommit web vda --shallow --active --pivot --wait && virsh blockcommit web vdb"
+        " --shallow --active --wait",
     )
     assert "deleted in part" in refused_off(fleet)
     text = said(snapshot(fleet, "absent"))

@@ -61,9 +61,9 @@ def recorded(fleet, host, name="web"):
         each: fleet.run(host, f"virsh snapshot-dumpxml --security-info {name} {each}")
         for each in shown(fleet, name, host)
     }
-    return texts_by_name, fleet.run(
-        host, f"virsh snapshot-current --name {name}"
-    ).strip() if texts_by_name else None
+    return texts_by_name, (
+        fleet.run(host, f"virsh snapshot-current --name {name}").strip() if texts_by_name else None
+    )
 
 
 def carries(fleet, host, name="web"):
@@ -154,8 +154,8 @@ def test_a_drain_takes_them_along_and_names_those_that_stay(fleet):
     discover(fleet)
     text = fleet.refused("drain", "-e", json.dumps({"drover_host": "kvm1", **SHARED_POOL}))
     assert (
-        "inside (shutoff): it has snapshots in its image or with memory (within), with which libvirt moves nothing"
-        in text
+        "inside (shutoff): it has snapshots in its image or with memory (within), with which"
+        " libvirt moves nothing" in text
     )
     assert (
         "local (running): it has snapshots, and its disks are not known to be on shared storage"
@@ -164,8 +164,8 @@ def test_a_drain_takes_them_along_and_names_those_that_stay(fleet):
     assert "drover.compute.instance_snapshot -e drover_instance=local" in text
     text = checked(fleet, "local")
     assert (
-        "a copy of it would not have its snapshot first: move the disk to shared storage, or delete it"
-        in text
+        "a copy of it would not have its snapshot first: move the disk to shared storage, or"
+        " delete it" in text
     )
     assert {host for host, dummy in fleet.where().values()} == {"kvm1"}
     before = {name: recorded(fleet, "kvm1", name) for name in ("one", "two", "off")}
@@ -246,7 +246,7 @@ def begun(fleet, before):
 
 def settled(fleet, before):
     """Check that exactly one host has it, with exactly its records."""
-    (host, word) = fleet.settled()["web"]
+    host, word = fleet.settled()["web"]
     assert word == "running" and recorded(fleet, host) == before and not carries(fleet, host)
     return host
 

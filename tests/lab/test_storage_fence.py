@@ -106,7 +106,8 @@ def on_ceph(cluster, fleet):
         fleet.lab.command("start", host)
     storage.cluster.ceph("osd", "blocklist", "clear")
     fleet.everywhere(
-        "for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each; done; true"
+        "for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each;"
+        " done; true"
     )
     for image in storage.images():
         # Ceph takes half a minute to notice the death of a client.
@@ -319,8 +320,8 @@ def test_the_word_of_a_fence_that_cuts_nothing_is_not_believed(on_ceph):
     on_ceph.make("kvm1", "web", ("web-root", 1))
     own = fleet.folder / "own.yml"
     own.write_text(
-        '- name: Say what is not so\n  ansible.builtin.set_fact:\n    evacuate_fence_cut: "{{ evacuate_fence_disks }}"\n'
-        "  when: evacuate_fence_action == 'verify'\n"
+        '- name: Say what is not so\n  ansible.builtin.set_fact:\n    evacuate_fence_cut: "{{'
+        " evacuate_fence_disks }}\"\n  when: evacuate_fence_action == 'verify'\n"
     )
     inside, fence = out_of_reach(on_ceph)
     try:

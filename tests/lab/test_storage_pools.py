@@ -109,7 +109,8 @@ def test_disks_that_others_made_count_in_their_pool(fleet):
         done = discover(fleet, **VARIABLES)
         assert "the storage pool default does not run" in said(done), said(done)
         ((total, reserved),) = fleet.query(
-            "SELECT i.total, i.reserved FROM inventories i JOIN resource_providers p ON p.id = i.provider_id WHERE p.name = :name",
+            "SELECT i.total, i.reserved FROM inventories i JOIN resource_providers p ON p.id ="
+            " i.provider_id WHERE p.name = :name",
             name=own("kvm1"),
         )
         assert total == reserved > 0 and holdings(fleet)["near"][own("kvm1")] == {CLASS: 3}

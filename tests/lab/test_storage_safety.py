@@ -176,8 +176,8 @@ def test_safety_06_pools_of_one_name_with_other_files(fleet):
         )
         discover(fleet)
         assert (
-            f"its volume vols/vol3.qcow2 is another file on kvm2, {old}/vol3.qcow2 rather than {folder}/vol3.qcow2"
-            in checked(fleet, "web")
+            f"its volume vols/vol3.qcow2 is another file on kvm2, {old}/vol3.qcow2 rather than"
+            f" {folder}/vol3.qcow2" in checked(fleet, "web")
         )
         fleet.run(
             "kvm2", f"virsh pool-destroy vols && virsh pool-undefine vols && {pool.format(folder)}"
@@ -215,8 +215,8 @@ def test_safety_05_another_golden_image_of_the_same_length(fleet):
     for name, path in tops.items():
         define(fleet, "kvm1", name, disk(path), start=True)
     assert (
-        f"the image {golden} behind its disk {tops['web']} is another one on kvm3 (its content differs)"
-        in checked(fleet, "web", "kvm3")
+        f"the image {golden} behind its disk {tops['web']} is another one on kvm3 (its content"
+        " differs)" in checked(fleet, "web", "kvm3")
     )
     assert checked(fleet, "web") == ""
     discover(fleet, **SHARED_POOL)
@@ -274,15 +274,17 @@ def test_storage_a_server_on_the_source_itself(fleet):
         fleet,
         "kvm1",
         f"qemu-img create -q -f raw {LOCAL}/exported.raw 8M",
-        f"setsid qemu-nbd --fork --persistent --bind 127.0.0.1 --port 10809 --format raw --export-name x --pid-file /run/nbd.pid {LOCAL}/exported.raw",
+        "setsid qemu-nbd --fork --persistent --bind 127.0.0.1 --port 10809 --format raw"
+        f" --export-name x --pid-file /run/nbd.pid {LOCAL}/exported.raw",
     )
     try:
         define(
             fleet,
             "kvm1",
             "web",
-            "<disk type='network' device='disk'><driver name='qemu' type='raw' cache='none'/><source protocol='nbd' name='x'>"
-            "<host name='127.0.0.1' port='10809'/></source><target dev='vda' bus='virtio'/></disk>",
+            "<disk type='network' device='disk'><driver name='qemu' type='raw'"
+            " cache='none'/><source protocol='nbd' name='x'><host name='127.0.0.1'"
+            " port='10809'/></source><target dev='vda' bus='virtio'/></disk>",
             start=True,
         )
         assert "its disk vda comes from a server of this host itself (127.0.0.1)" in checked(
@@ -304,8 +306,8 @@ def test_storage_what_the_destination_does_not_see(fleet):
     with hidden(fleet, "kvm2", SHARED):
         text = refused(fleet, "base", **SHARED_POOL)
         assert (
-            f"its disk {base} is on shared storage here ({SHARED}, as the operator has declared), which kvm2 does not see: mount it there"
-            in text
+            f"its disk {base} is on shared storage here ({SHARED}, as the operator has declared),"
+            " which kvm2 does not see: mount it there" in text
         )
         done = act(
             fleet,

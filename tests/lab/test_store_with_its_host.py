@@ -56,8 +56,11 @@ def test_issue_44_the_host_with_the_guest_of_the_store_dies(fleet):
     done = play(rescue, "evacuate", drover_host="kvm1", **OFF)
     where = fleet.where(["kvm2", "kvm3"])
     assert {name: state for name, (_host, state) in where.items()} == {
-        "pg1": "running", "web": "running", "carried": "running", "off": "shutoff",
-    }, said(done)  # fmt: skip
+        "pg1": "running",
+        "web": "running",
+        "carried": "running",
+        "off": "shutoff",
+    }, said(done)
     assert where["carried"][0] == "kvm2" and copies(*domains) == [True, True, True, False, False]
 
     # The store runs again. It knows none of these changes, and starts nothing a second time.
@@ -68,7 +71,8 @@ def test_issue_44_the_host_with_the_guest_of_the_store_dies(fleet):
     assert copies(*domains) == [True, True, True, False, True]
     recorded = dict(
         fleet.query(
-            "SELECT i.name, n.host FROM instances i JOIN compute_nodes n ON n.id = i.compute_node_id"
+            "SELECT i.name, n.host FROM instances i JOIN compute_nodes n ON n.id ="
+            " i.compute_node_id"
         )
     )
     assert recorded == {name: host for name, (host, _state) in now.items()}

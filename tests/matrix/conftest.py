@@ -21,5 +21,6 @@ def pytest_terminal_summary(terminalreporter, config):
         share = config.getoption("one_in")
         sample = f", a sample of one in {share}" if share > 1 else ""
         terminalreporter.write_line(
-            f"Fault matrix, simulated: {sum(counts.values())} cells tried{sample}, {counts['failed']} violations"
+            f"Fault matrix, simulated: {sum(counts.values())} cells tried{sample},"
+            f" {counts['failed']} violations"
         )

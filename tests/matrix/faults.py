@@ -308,7 +308,9 @@ class TwiceAtOnce(Fault):
         self.meanwhile(Run(self.world, name="other"))
 
     def meanwhile(self, run):
-        """Give the command in another run. It may wait for this very run; then this run continues."""
+        """Give the command in another run. It may wait for this very run; then this run
+        continues.
+        """
 
         def other():
             # The other run may wait or refuse; its user sees that.
@@ -427,7 +429,9 @@ class ClockJumpBack(ClockJump):
 
 
 class TwoNames(Fault):
-    """kvm1 is in the inventory twice, as kvm1 and as kvm1-old, and both are discovered at this moment."""
+    """kvm1 is in the inventory twice, as kvm1 and as kvm1-old, and both are discovered at this
+    moment.
+    """
 
     ends_well = False
     can_happen = staticmethod(TwiceAtOnce.can_happen)
@@ -527,7 +531,9 @@ class CarriedByHand(_ByHand):
 
 
 class DefinedSince(_ByHand):
-    """Since the last discovery a person has defined a domain on kvm3 that has the same disks: between the plan and the look before a removal."""
+    """Since the last discovery a person has defined a domain on kvm3 that has the same disks:
+    between the plan and the look before a removal.
+    """
 
     @staticmethod
     def can_happen(moment):

@@ -48,7 +48,10 @@ class Pools(Operation):
             os.makedirs(folder, exist_ok=True)
         for name, host in world.fleet.hosts.items():
             for pool, folder in (("shared", "disks"), ("fast", "fast"), ("local", name)):
-                text = f"<pool type='dir'><name>{pool}</name><target><path>{self.folders[folder]}</path></target></pool>"
+                text = (
+                    "<pool"
+                    f" type='dir'><name>{pool}</name><target><path>{self.folders[folder]}</path></target></pool>"
+                )
                 host.connection.storagePoolDefineXML(text).create()
         world.fleet.variables.update(
             drover_shared_pools=["shared", "fast"], drover_storage_pools=["fast", "local"]

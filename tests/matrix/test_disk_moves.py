@@ -22,7 +22,9 @@ from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
 
 @pytest.fixture
 def copying(monkeypatch):
-    """Yield (operation, world) with a copy that libvirt does not complete, after a kill of its run."""
+    """Yield (operation, world) with a copy that libvirt does not complete, after a kill of its
+    run.
+    """
     monkeypatch.setattr(disk_move, "STEP", 0)
     operation = OPERATIONS["move disk"]()
     with world_of(operation) as world:

@@ -21,7 +21,10 @@ def test_b4_a_resize_that_was_undone_by_hand_is_not_confirmed():
     with world_of(operation) as world:
         with pytest.raises(
             AnsibleActionFail,
-            match="has the size of before, .* so it is not confirmed. Nothing was done. Run .*instance_resize",
+            match=(
+                "has the size of before, .* so it is not confirmed. Nothing was done. Run"
+                " .*instance_resize"
+            ),
         ):
             Run(world).task(
                 "localhost",
@@ -44,8 +47,8 @@ def test_c1_an_evacuation_restarts_what_waits_to_be_confirmed():
         operation.run(run)
         operation.check(world)
         assert any(
-            "web: its resize waited to be confirmed; it is ended, and the instance keeps its new size."
-            in line
+            "web: its resize waited to be confirmed; it is ended, and the instance keeps its new"
+            " size." in line
             for line in run.said
         )
         operation.afterwards(world)

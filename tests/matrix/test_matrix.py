@@ -118,7 +118,9 @@ def test_a_dead_host_ends_what_was_begun_with_a_device():
 
 
 def test_a_dead_host_ends_what_was_begun_with_a_snapshot():
-    """No image was made for it yet, so the disk has the newest data, and its instance is evacuated."""
+    """No image was made for it yet, so the disk has the newest data, and its instance is
+    evacuated.
+    """
     operation = OPERATIONS["evacuate"]()
     with world_of(operation) as world:
         with Store.open(world.url).write() as connection:

@@ -158,7 +158,10 @@ def _element(disk):
     else:
         kind, place, name = "file", f"file='{disk['path']}'", ""
     driver = f"<driver name='qemu' type='{disk['format']}' cache='none'/>"
-    return f"<disk type='{kind}' device='disk'>{driver}<source {place}/><target dev='{disk['target']}'/>{name}</disk>"
+    return (
+        f"<disk type='{kind}' device='disk'>{driver}<source {place}/><target"
+        f" dev='{disk['target']}'/>{name}</disk>"
+    )
 
 
 class Empty(Operation):
@@ -189,7 +192,8 @@ def test_files_on_a_mounted_network_or_cluster_file_system(world, tmp_path, monk
     root, source = MOUNTS[kind]
     table = tmp_path / "mountinfo"
     table.write_text(
-        f"21 1 254:1 / / rw - ext4 /dev/vda1 rw\n30 21 0:40 {root} {world.disks} rw - {kind} {source} rw\n"
+        f"21 1 254:1 / / rw - ext4 /dev/vda1 rw\n30 21 0:40 {root} {world.disks} rw - {kind}"
+        f" {source} rw\n"
     )
     (tmp_path / "by-uuid").mkdir()
     (tmp_path / "by-uuid" / "0f3c-aa").symlink_to("/dev/mapper/san-vms")
@@ -250,7 +254,10 @@ class Fast(Empty):
         self.folder = os.path.join(world.folder, "fast")
         os.makedirs(self.folder)
         for host in world.fleet.hosts.values():
-            text = f"<pool type='dir'><name>fast</name><target><path>{self.folder}</path></target></pool>"
+            text = (
+                "<pool"
+                f" type='dir'><name>fast</name><target><path>{self.folder}</path></target></pool>"
+            )
             host.connection.storagePoolDefineXML(text).create()
         world.fleet.variables.update(drover_storage_pools=["fast"], drover_shared_pools=["fast"])
         world.discover()

@@ -210,7 +210,7 @@ class World:
         patch.setattr(DroverAction, "store", lambda action, args, variables: RUN.get().store)
         patch.setattr(DroverAction, "show", lambda action, line: RUN.get().said.append(line))
         patch.setattr(
-            actor_module.Actor,
+            actor_module.LeaseHolder,
             "of_this_task",
             classmethod(lambda kind: _Actor(RUN.get().name, self.dead)),
         )

@@ -22,7 +22,10 @@ URL = "https://raw.githubusercontent.com/drover-compute/drover.compute/main/docs
 COMMENT = f"# yaml-language-server: $schema={URL}"
 _COPYRIGHT = (
     "Copyright (c) 2026, The drover.compute authors",
-    "GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)",
+    (
+        "GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or"
+        " https://www.gnu.org/licenses/gpl-3.0.txt)"
+    ),
     # Two words, because a reader of licences would take one word as the licence of this file.
     "SPDX-License-" + "Identifier: GPL-3.0-or-later",
 )
@@ -100,7 +103,9 @@ _KINDS = {
 
 
 def walk() -> Iterator[tuple[tuple[str, ...], Table]]:
-    """Yield the keys that lead to each table, and the table; a section first, then the tables in it."""
+    """Yield the keys that lead to each table, and the table; a section first, then the tables in
+    it.
+    """
     for name, field in tables.FILE.items():
         yield from _walk((name,), field)
 
@@ -174,7 +179,7 @@ def schema() -> str:
     return json.dumps({**head, **fields.json_schema(tables.FILE), **own}, indent=1) + "\n"
 
 
-# --- ansible-doc ------------------------------------------------------------------------------------------
+# --- ansible-doc ----------------------------------------------------------------------------------
 
 
 def fragment() -> str:
@@ -184,9 +189,14 @@ def fragment() -> str:
     message, without the line of the file.
     """
     path = [
-        "A YAML file with definitions. A relative path is relative to the folder in which the playbook is started, else to the "
-        "playbook's own folder.",
-        "It has the sections C(instances), as O(instances), and C(server_groups), as O(server_groups).",
+        (
+            "A YAML file with definitions. A relative path is relative to the folder in which the"
+            " playbook is started, else to the playbook's own folder."
+        ),
+        (
+            "It has the sections C(instances), as O(instances), and C(server_groups), as"
+            " O(server_groups)."
+        ),
     ]
     for name in tables.FILE:
         if name not in ("instances", "server_groups"):
@@ -205,9 +215,9 @@ def fragment() -> str:
     text = yaml.safe_dump({"options": options}, sort_keys=False, width=81, allow_unicode=True)
     head = "".join(f"# {line}\n" for line in _COPYRIGHT)
     return (
-        f'{head}"""The keys of definitions. Made by make pages. Do not edit."""\n\nfrom __future__ import annotations\n\n\n'
-        'class ModuleDocFragment:\n    """Documentation fragment ``drover.compute.definitions``."""\n\n'
-        f'    DOCUMENTATION = r"""\n{text}"""\n'
+        f'{head}"""The keys of definitions. Made by make pages. Do not edit."""\n\nfrom __future__'
+        ' import annotations\n\n\nclass ModuleDocFragment:\n    """Documentation fragment'
+        f' ``drover.compute.definitions``."""\n\n    DOCUMENTATION = r"""\n{text}"""\n'
     )
 
 

@@ -46,7 +46,10 @@ KEY = b"drover-page-sha256"
 def drain() -> str:
     """Return the drain in a terminal, as SVG."""
     lines = [
-        "$ ansible-playbook drover.compute.drain -e drover_host=kvm1 -e 'drover_reason=\"new kernel\"'",
+        (
+            "$ ansible-playbook drover.compute.drain -e drover_host=kvm1 -e 'drover_reason=\"new"
+            " kernel\"'"
+        ),
         "",
         *recorded.output("drain"),
     ]

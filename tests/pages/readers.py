@@ -34,7 +34,8 @@ _INCLUDED_ROLE = tuple(f"ansible.builtin.{name}_role" for name in ("include", "i
 _EXPRESSION = re.compile(r"{{.*?}}|{%.*?%}", re.S)
 #: Keys with a value that is an expression without braces.
 _BARE = {"when", "until", "that", "changed_when", "failed_when"}
-#: Modules that read variables of hosts by their names; the others of the engine name them in messages.
+#: Modules that read variables of hosts by their names; the others of the engine name them in
+#: messages.
 _READERS = (
     f"{PACKAGE}plugins.plugin_utils._ansible_border.",
     f"{PACKAGE}plugins.plugin_utils._conductor.alignment",
@@ -123,7 +124,9 @@ def _of(data: Any, scope: _Scope, bare: bool = False) -> Iterator[str]:
 
 
 def _of_expression(text: str, scope: _Scope) -> Iterator[str]:
-    """Yield the variables of an expression, also those behind the names that the defaults of the role give them."""
+    """Yield the variables of an expression, also those behind the names that the defaults of the
+    role give them.
+    """
     text = re.sub(r"'(?!drover_\w+')[^']*'", "", text)
     yield from set(_NAME.findall(text)) - scope.given
     yield from _of_plugins(text)
@@ -149,7 +152,9 @@ def _values(role: pathlib.Path) -> dict[str, Any]:
 
 
 def _of_file(scope: _Scope, path: str) -> set[str]:
-    """Return the variables of a task file; of all below its folder, if a template names it; of none that a person gives."""
+    """Return the variables of a task file; of all below its folder, if a template names it; of none
+    that a person gives.
+    """
     start = path.partition("{{")[0]
     if start == path:
         files = [scope.folder / path]

@@ -66,7 +66,7 @@ POOL = {"name": "vms", "path": "/var/lib/libvirt/images", "shared_id": "nfs:file
 BIG = {"name": "big", "vcpus": 4, "memory_mb": 8192}
 
 
-# --- playbooks on a store ------------------------------------------------------------------------------
+# --- playbooks on a store -------------------------------------------------------------------------
 
 
 def fill(url, **more):
@@ -146,7 +146,8 @@ def store(*commands, **more):
 
 #: Ansible's own lines about plays, tasks and hosts.
 OF_ANSIBLE = re.compile(
-    r"(PLAY|TASK|RUNNING HANDLER|ok:|changed:|skipping:|included:|fatal:|\[WARNING\])|\s*\w+ +: ok=|\s*\"[\w.]+\": \[|\s*[\]\[}{],?$"
+    r"(PLAY|TASK|RUNNING HANDLER|ok:|changed:|skipping:|included:|fatal:|\[WARNING\])|\s*\w+ +:"
+    r" ok=|\s*\"[\w.]+\": \[|\s*[\]\[}{],?$"
 )
 
 
@@ -261,7 +262,7 @@ def new_store():
         return done.stdout.replace(str(folder), "/home/you").rstrip().split("\n")
 
 
-# --- the conductor on simulated hosts -------------------------------------------------------------------
+# --- the conductor on simulated hosts -------------------------------------------------------------
 
 
 class Watched(Scenario):

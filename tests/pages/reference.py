@@ -39,7 +39,10 @@ SET_BY_US = frozenset(options.variable(name) for name in options.table()["set_by
 KINDS = {
     "fleet": (
         "Of the fleet",
-        "The same for every run: set them in the inventory, for all hosts (`group_vars/all.yml`), so that every run and every person has them.",
+        (
+            "The same for every run: set them in the inventory, for all hosts"
+            " (`group_vars/all.yml`), so that every run and every person has them."
+        ),
     ),
     "host": (
         "Of a hypervisor",
@@ -62,16 +65,26 @@ def variables() -> str:
     missing = sorted(options.known() - set(described) - SET_BY_US)
     if missing:
         raise LookupError(
-            f"nothing describes {', '.join(missing)}: no argument specification, no documentation, no table of a page"
+            f"nothing describes {', '.join(missing)}: no argument specification, no documentation,"
+            " no table of a page"
         )
     text = [
         MADE,
         "",
         "# All variables",
         "",
-        "Every variable that the collection reads. A variable with the prefix `drover_` that is not in this list gets a warning, so that a",
-        "spelling mistake is noticed; on the command line it is refused, and so is one that the [playbook](playbooks.md) does not read. A variable",
-        "whose default is true or false takes true, yes, on, 1, false, no, off and 0, and nothing else. Durations are in seconds, `_mb` is MiB,",
+        (
+            "Every variable that the collection reads. A variable with the prefix `drover_` that is"
+            " not in this list gets a warning, so that a"
+        ),
+        (
+            "spelling mistake is noticed; on the command line it is refused, and so is one that the"
+            " [playbook](playbooks.md) does not read. A variable"
+        ),
+        (
+            "whose default is true or false takes true, yes, on, 1, false, no, off and 0, and"
+            " nothing else. Durations are in seconds, `_mb` is MiB,"
+        ),
         "`_gb` is GiB. The default is in brackets.",
         "",
     ]
@@ -148,7 +161,9 @@ def _kind(name: str) -> str:
 
 
 def _rows() -> Iterator[tuple[str, str, str, str]]:
-    """Yield (variable, text, default, page) of each row that describes variables in a table of a page."""
+    """Yield (variable, text, default, page) of each row that describes variables in a table of a
+    page.
+    """
     for path in sorted(DOCS.glob("*.md")):
         if path.name == "variables.md":
             continue
@@ -185,7 +200,9 @@ def _rows() -> Iterator[tuple[str, str, str, str]]:
 
 
 def _awx() -> Iterator[tuple[str, str, str]]:
-    """Yield (variable, the comment above it, default) of each variable of the playbook awx_setup."""
+    """Yield (variable, the comment above it, default) of each variable of the playbook
+    awx_setup.
+    """
     comment: list[str] = []
     source = (ROOT / "playbooks" / "vars" / "awx" / "defaults.yml").read_text(encoding="utf-8")
     values = yaml_text.load(source)
@@ -201,13 +218,15 @@ def _awx() -> Iterator[tuple[str, str, str]]:
             yield (
                 name,
                 " ".join(comment),
-                ""
-                if isinstance(value, (dict, list)) or "{" in str(value)
-                else options.default({"default": value}),
+                (
+                    ""
+                    if isinstance(value, (dict, list)) or "{" in str(value)
+                    else options.default({"default": value})
+                ),
             )
 
 
-# --- playbooks -----------------------------------------------------------------------------------------
+# --- playbooks ------------------------------------------------------------------------------------
 
 
 def playbooks() -> str:
@@ -217,12 +236,24 @@ def playbooks() -> str:
         "",
         "# All playbooks",
         "",
-        "Ansible shows modules and roles with `ansible-doc`, but not playbooks; this page does. Run each as",
-        "`ansible-playbook drover.compute.NAME`. Playbooks for `localhost` also run with a `--limit` that leaves out localhost. With `--check`",
+        (
+            "Ansible shows modules and roles with `ansible-doc`, but not playbooks; this page does."
+            " Run each as"
+        ),
+        (
+            "`ansible-playbook drover.compute.NAME`. Playbooks for `localhost` also run with a"
+            " `--limit` that leaves out localhost. With `--check`"
+        ),
         "a playbook shows what it would do. Every variable: [All variables](variables.md).",
         "",
-        "On the command line a variable that the playbook does not read is refused, as it would change nothing. The list of each playbook decides.",
-        "`drover_host`, `drover_instance`, `drover_instances`, `drover_selector`, `drover_pool`, `drover_disk` and `drover_destination` are refused",
+        (
+            "On the command line a variable that the playbook does not read is refused, as it would"
+            " change nothing. The list of each playbook decides."
+        ),
+        (
+            "`drover_host`, `drover_instance`, `drover_instances`, `drover_selector`,"
+            " `drover_pool`, `drover_disk` and `drover_destination` are refused"
+        ),
         "also if `vars` of a play or the inventory sets them.",
         "",
     ]
@@ -287,16 +318,21 @@ def _title(page: str) -> str:
     return re.search(r"^# (.*)$", (DOCS / page).read_text(encoding="utf-8"), re.M).group(1)
 
 
-# --- guides for docs.ansible.com --------------------------------------------------------------------------
+# --- guides for docs.ansible.com ------------------------------------------------------------------
 
 
 def guides() -> str:
-    """Return the list of guides for docs.ansible.com, which shows reStructuredText only: the tables of the index as links."""
+    """Return the list of guides for docs.ansible.com, which shows reStructuredText only: the tables
+    of the index as links.
+    """
     base = "https://github.com/drover-compute/drover.compute/blob/main/docs/"
     text = [
         "..",
         "  Copyright (c) 2026, The drover.compute authors",
-        "  GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)",
+        (
+            "  GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or"
+            " https://www.gnu.org/licenses/gpl-3.0.txt)"
+        ),
         "  SPDX-License-" + "Identifier: GPL-3.0-or-later",
         "",
         "  Made by make pages. Do not edit.",
@@ -327,7 +363,10 @@ def guides() -> str:
 
 _PYTHON_HEAD = (
     "# Copyright (c) 2026, The drover.compute authors",
-    "# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)",
+    (
+        "# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or"
+        " https://www.gnu.org/licenses/gpl-3.0.txt)"
+    ),
     "# SPDX-License-" + "Identifier: GPL-3.0-or-later",
 )
 
@@ -336,7 +375,10 @@ def read_by_playbooks() -> str:
     """Return the module with the variables of each playbook."""
     text = [
         *_PYTHON_HEAD,
-        '"""The variables that each playbook reads, without ``drover_``. Made by make pages. Do not edit."""',
+        (
+            '"""The variables that each playbook reads, without ``drover_``. Made by make pages. Do'
+            ' not edit."""'
+        ),
         "",
         "from __future__ import annotations",
         "",

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The options in the files of the roles: in meta/argument_specs.yml and in the tables of README.md.
 
-The rest of these files is written by hand. A table follows a line <!-- options: ENTRY ... -->, which
-names the entry points of its options.
+The rest of these files is written by hand. A table follows a line <!-- options: ENTRY ... -->,
+which names the entry points of its options.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def specification(role: str) -> str:
     written = {entry.group(1) for entry in _ENTRY.finditer(text)}
     if written != set(entries):
         raise LookupError(
-            f"role {role}: argument_specs.yml describes the entry points {sorted(written)}, options.yml has {sorted(entries)}"
+            f"role {role}: argument_specs.yml describes the entry points {sorted(written)},"
+            f" options.yml has {sorted(entries)}"
         )
     return _ENTRY.sub(
         lambda entry: _OPTIONS.sub(lambda dummy: _block(role, entry.group(1)), entry.group()), text
@@ -83,6 +84,7 @@ def _table(role: str, entries: Sequence[str]) -> str:
         only = len(readers) == 1 and readers[0] != "main" and len(entries) > 1
         default = options.default(option)
         rows.append(
-            f"| `{name}` |{f' {default}' if default else ''} | {f'`{readers[0]}`: ' if only else ''}{options.markdown(option)} |"
+            f"| `{name}` |{f' {default}' if default else ''} |"
+            f" {f'`{readers[0]}`: ' if only else ''}{options.markdown(option)} |"
         )
     return "\n".join(rows) + "\n"

@@ -35,7 +35,8 @@ def terminal(lines: list[str], title: str, description: str) -> str:
             place = f'x="{EDGE}" y="{BAR + (number + 1) * LINE - 4}" fill="{colour}"'
             # The computed width, for any font of the reader.
             text.append(
-                f'  <text {place} textLength="{len(line) * CHARACTER:.1f}" xml:space="preserve">{html.escape(line, quote=False)}</text>'
+                f'  <text {place} textLength="{len(line) * CHARACTER:.1f}"'
+                f' xml:space="preserve">{html.escape(line, quote=False)}</text>'
             )
     dots = "".join(
         f'<circle cx="{EDGE + 4 + 18 * number}" cy="{BAR // 2}" r="5" fill="#57606a"/>'
@@ -43,14 +44,26 @@ def terminal(lines: list[str], title: str, description: str) -> str:
     )
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img"',
-            '  font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, \'DejaVu Sans Mono\', monospace" font-size="14">',
+            (
+                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"'
+                f' width="{width}" height="{height}" role="img"'
+            ),
+            (
+                "  font-family=\"ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans"
+                ' Mono\', monospace" font-size="14">'
+            ),
             f"  <title>{html.escape(title)}</title>",
             f"  <desc>{html.escape(description)}</desc>",
             f'  <rect width="{width}" height="{height}" rx="8" fill="{PAPER}"/>',
-            f'  <path d="M0 {BAR}V8a8 8 0 0 1 8-8h{width - 16}a8 8 0 0 1 8 8v{BAR - 8}z" fill="{FRAME}"/>',
+            (
+                f'  <path d="M0 {BAR}V8a8 8 0 0 1 8-8h{width - 16}a8 8 0 0 1 8 8v{BAR - 8}z"'
+                f' fill="{FRAME}"/>'
+            ),
             f"  {dots}",
-            f'  <text x="{width / 2:.0f}" y="{BAR // 2 + 5}" fill="{INK}" text-anchor="middle">{html.escape(title)}</text>',
+            (
+                f'  <text x="{width / 2:.0f}" y="{BAR // 2 + 5}" fill="{INK}"'
+                f' text-anchor="middle">{html.escape(title)}</text>'
+            ),
             *text,
             "</svg>",
             "",

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Bring the pages up to date with the code.
 
-    write.py              the output of pages, the lists of variables, playbooks and guides, the keys of definitions,
+    write.py              the output of pages, the lists of variables, playbooks and guides, the
+    keys of definitions,
                           the options in the files of roles, the surveys of AWX
     write.py pictures     docs/pictures; this needs Chromium
 
@@ -22,7 +23,11 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 importlib.import_module("conftest")
 
-from ansible_collections.drover.compute.tests.pages import pictures, recorded, reference  # noqa: E402
+from ansible_collections.drover.compute.tests.pages import (
+    pictures,
+    recorded,
+    reference,
+)  # noqa: E402
 from ansible_collections.drover.compute.tests.unit.report import browser  # noqa: E402
 
 SHOWN = re.compile(r"^<!-- shown: (.*?) -->\n```text\n(.*?)^```$", re.M | re.S)

@@ -370,7 +370,8 @@ def build(a):
         need = sum(f.vms[v]["mem_mb"] for v in f.on[f.d])
         room = sum(f.free_mem(h) for h in allh if h != f.d)
         if a.family == "full":
-            # an island of hosts that alone have a trait, full of VMs that need it: nothing can leave it
+            # an island of hosts that alone have a trait, full of VMs that need it: nothing can
+            # leave it
             island = [f.d] + rng.sample([h for h in allh if h != f.d], min(11, a.hosts // 2))
             for h in island:
                 f.hosts[h]["traits"] = sorted(set(f.hosts[h]["traits"]) | {"sriov"})
@@ -383,7 +384,10 @@ def build(a):
                 {
                     "direct": False,
                     "reorder": False,
-                    "why": f"{need} MB to move, {room} MB free on the {len(island) - 1} hosts with the trait",
+                    "why": (
+                        f"{need} MB to move, {room} MB free on the {len(island) - 1} hosts with the"
+                        " trait"
+                    ),
                 }
             )
         if need > room:

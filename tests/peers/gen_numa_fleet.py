@@ -5,12 +5,12 @@
 
     gen_numa_fleet.py SEED [--hosts 4] [--requests 12]
 
-The same seed and numbers give the same document with any Python 3.9 or later. Hosts are of the kinds that
-fleets have: one small socket, two sockets with and without threads, EPYC with several cells in
-a socket, cells without memory or without CPUs in a set, old settings (one set for everything) and new ones
-(shared and dedicated), 2 MiB and 1 GiB pages with some reserved, GPUs, plain devices, NICs
-with virtual functions, devices of no known cell. Requests mix what real flavors mix, with some that
-contradict themselves. Some instances are on the hosts already.
+The same seed and numbers give the same document with any Python 3.9 or later. Hosts are of the
+kinds that fleets have: one small socket, two sockets with and without threads, EPYC with several
+cells in a socket, cells without memory or without CPUs in a set, old settings (one set for
+everything) and new ones (shared and dedicated), 2 MiB and 1 GiB pages with some reserved, GPUs,
+plain devices, NICs with virtual functions, devices of no known cell. Requests mix what real flavors
+mix, with some that contradict themselves. Some instances are on the hosts already.
 """
 
 import argparse

@@ -25,7 +25,8 @@ Input, one JSON document on stdin:
      "cells": [{"id": 0,
                 "cpus":  [0, 1],          # CPUs of shared vCPUs (cpu_shared_set in this cell)
                 "pcpus": [2, 3],          # CPUs of pinned vCPUs (cpu_dedicated_set in this cell);
-                                          # equal to "cpus" is the legacy mode (vcpu_pin_set, or no set)
+                                          # equal to "cpus" is the legacy mode (vcpu_pin_set, or no
+                                          set)
                 "siblings": [[0, 1], [2, 3]],
                 "memory_mb": 4096,
                 "pages": [{"size_kb": 4, "total": 786432, "reserved": 0},
@@ -37,8 +38,8 @@ Input, one JSON document on stdin:
               "numa_node": 0, "dev_type": "type-PCI", "parent_addr": null}],
      "instances": [REQUEST, ...]}],       # placed first, in order
    "requests": [REQUEST, ...],
-   "device_spec": [{...}], "alias": [{...}],       # [pci] options; device_spec default: every device
-   "pack": false,          # [compute] packing_host_numa_cells_allocation_strategy
+   "device_spec": [{...}], "alias": [{...}],       # [pci] options; device_spec default: every
+   device "pack": false,          # [compute] packing_host_numa_cells_allocation_strategy
    "cpu_shared_set": "0-3" # only for --xml: where emulator threads go with the policy share
   }
 
@@ -51,20 +52,22 @@ Input, one JSON document on stdin:
 
 Output, one line of JSON for each request and host:
 
-  {"request", "host", "fits", "why": null | "pci filter" | "thread policy" | "no host topology" | "numa fit" |
+  {"request", "host", "fits", "why": null | "pci filter" | "thread policy" | "no host topology" |
+  "numa fit" |
    "pci claim" | the exception of a request that is wrong in itself,
    "numa": whether the request has a NUMA topology,
-   "cells": [{"guest": 0, "host": 1, "memory_mb", "page_kb": null | int, "shared": [vcpu], "pins": {vcpu: cpu},
+   "cells": [{"guest": 0, "host": 1, "memory_mb", "page_kb": null | int, "shared": [vcpu], "pins":
+   {vcpu: cpu},
               "reserved": [cpu of isolated emulator threads]}],
    "pci": [{"count", "policy", "devices": [{"address", "numa_node", "dev_type", "pool"}]}],
    "placement": {"resources", "required", "forbidden"}}
 
 Each request sees the host with its instances only, not the other requests.
 
-Nova's search over the host's cells changes the cells of the request as it goes (page size, pins, id) and
-remembers by these ids which pairs fit, so that a later try may be wrong. --fresh keeps Nova's order, its
-fit of one cell and its other checks, but tries each choice of cells with unchanged ones: compare with
-that one, and look at the other to see where Nova itself would differ.
+Nova's search over the host's cells changes the cells of the request as it goes (page size, pins,
+id) and remembers by these ids which pairs fit, so that a later try may be wrong. --fresh keeps
+Nova's order, its fit of one cell and its other checks, but tries each choice of cells with
+unchanged ones: compare with that one, and look at the other to see where Nova itself would differ.
 """
 
 import argparse
@@ -419,7 +422,9 @@ def fresh_fit(topology, wanted, provider_mapping, limits, pci_requests, pci_stat
 
 
 def copy_of(stats):
-    """Pools that may be consumed; a copied device forgets its PF and VFs, so these are found again."""
+    """Pools that may be consumed; a copied device forgets its PF and VFs, so these are found
+    again.
+    """
     found = copy.deepcopy(stats)
     pci_manager.PciDevTracker._build_device_tree(found.get_free_devs())
     return found
@@ -463,7 +468,8 @@ def xml_of(host, request):
     if config.cpuset:
         parts.append(f"<vcpu cpuset='{hardware.format_cpu_spec(config.cpuset)}'/>")
     parts.append(
-        f"<topology sockets='{topology.sockets}' cores='{topology.cores}' threads='{topology.threads}'/>"
+        f"<topology sockets='{topology.sockets}' cores='{topology.cores}'"
+        f" threads='{topology.threads}'/>"
     )
     return parts
 

@@ -322,7 +322,8 @@ def load_bulk(app, topo):
             ):
                 t = table(model).name
                 conn.exec_driver_sql(
-                    f"SELECT setval(pg_get_serial_sequence('{t}', 'id'), (SELECT coalesce(max(id), 1) FROM {t}))"
+                    f"SELECT setval(pg_get_serial_sequence('{t}', 'id'), (SELECT coalesce(max(id),"
+                    f" 1) FROM {t}))"
                 )
     if engine.dialect.name == "postgresql":
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as conn:
@@ -662,7 +663,8 @@ def _claim_worker(index, a, uuids, barrier, queue):
             e = (data or {}).get("errors", [{}])[0]
             detail = e.get("detail") or ""
             codes[
-                f"{status} {e.get('code')}{' (capacity)' if 'xceed' in detail or 'Unable to allocate' in detail else ''}"
+                f"{status}"
+                f" {e.get('code')}{' (capacity)' if 'xceed' in detail or 'Unable to allocate' in detail else ''}"
             ] += 1
     queue.put((began, time.time(), tally, codes, times, time.process_time() - cpu))
 

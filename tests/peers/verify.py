@@ -3,15 +3,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Judge one plan against one fleet. Standard library only; shares no code with any planner.
 
-    verify.py fleet.json plan.json      -> one JSON line; exit 0 when the plan is valid, 1 when it is not
+    verify.py fleet.json plan.json      -> one JSON line; exit 0 when the plan is valid, 1 when it
+    is not
 
-A plan is {"status": "ok" | "partial" | "infeasible" | "timeout", "moves": [{"vm", "from", "to", "wave"?}, ...]}.
-Moves run in the order given. Moves that carry the same consecutive "wave" run at the same time: every
-destination is reserved before any source is released. A move without "wave" is a separate wave.
-Checked after each wave starts (not only at the end): CPU, memory and disk of every destination,
-anti-affinity groups, traits, pinned VMs, no move onto a drained or non-up host, "from" is where the VM is.
-"ok" is valid only when every drained host is empty; "partial" must be executable; "infeasible" is judged
-against truth when the fleet still carries it.
+A plan is {"status": "ok" | "partial" | "infeasible" | "timeout", "moves": [{"vm", "from", "to",
+"wave"?}, ...]}. Moves run in the order given. Moves that carry the same consecutive "wave" run at
+the same time: every destination is reserved before any source is released. A move without "wave" is
+a separate wave. Checked after each wave starts (not only at the end): CPU, memory and disk of every
+destination, anti-affinity groups, traits, pinned VMs, no move onto a drained or non-up host, "from"
+is where the VM is. "ok" is valid only when every drained host is empty; "partial" must be
+executable; "infeasible" is judged against truth when the fleet still carries it.
 """
 
 import json

@@ -82,7 +82,7 @@ def released():
     return {GALAXY["version"], *CHANGELOG["releases"]}
 
 
-# --- README and the other files that people read ------------------------------------------------------
+# --- README and the other files that people read --------------------------------------------------
 
 
 def test_readme_says_where_to_talk():
@@ -153,7 +153,7 @@ def test_site_has_guides_and_where_to_talk():
     assert f"https://github.com/{links['edit_on_github']['repository']}" == GALAXY["repository"]
 
 
-# --- metadata -----------------------------------------------------------------------------------------
+# --- metadata -------------------------------------------------------------------------------------
 
 
 def test_galaxy_yml_has_what_galaxy_wants():
@@ -255,7 +255,7 @@ def test_no_sanity_test_is_ignored():
     assert list((ROOT / "tests").rglob("ignore*.txt")) == []
 
 
-# --- modules and plugins ------------------------------------------------------------------------------
+# --- modules and plugins --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", PUBLIC_MODULES, ids=name_of)
@@ -276,10 +276,34 @@ def test_info_modules_only_read(path):
 
 # States that a task brings about. A state that only shows something is an _info module instead.
 BROUGHT_ABOUT = {
-    "absent", "claimed", "confirmed", "disabled", "draining", "enabled", "exported", "healed", "imported", "judged", "maintenance", "moved",
-    "next", "present", "rebooted", "released", "renamed", "replaced", "reshaped", "resized", "restarted", "restored", "reverted", "running", "stopped",
-    "swapped", "swapped_back",
-}  # fmt: skip
+    "absent",
+    "claimed",
+    "confirmed",
+    "disabled",
+    "draining",
+    "enabled",
+    "exported",
+    "healed",
+    "imported",
+    "judged",
+    "maintenance",
+    "moved",
+    "next",
+    "present",
+    "rebooted",
+    "released",
+    "renamed",
+    "replaced",
+    "reshaped",
+    "resized",
+    "restarted",
+    "restored",
+    "reverted",
+    "running",
+    "stopped",
+    "swapped",
+    "swapped_back",
+}
 
 
 @pytest.mark.parametrize("path", PUBLIC_MODULES, ids=name_of)
@@ -327,7 +351,7 @@ def test_version_added_of_a_role_is_a_release_of_the_collection(role):
     assert set(versions_in(entries)) <= released()
 
 
-# --- the changelog ------------------------------------------------------------------------------------
+# --- the changelog --------------------------------------------------------------------------------
 
 
 def number(version):
@@ -413,12 +437,14 @@ def test_a_release_lists_what_is_new(tmp_path):
         ) == sorted(names), heading
 
 
-# --- only meta, plugins, roles and playbooks are needed -----------------------------------------------
+# --- only meta, plugins, roles and playbooks are needed -------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory):
-    """Return a folder of collections with ours as an archive has it, reduced to those four folders."""
+    """Return a folder of collections with ours as an archive has it, reduced to those four
+    folders.
+    """
     base = tmp_path_factory.mktemp("bare")
     galaxy = os.path.join(os.path.dirname(sys.executable), "ansible-galaxy")
     words = [galaxy, "collection", "build", str(ROOT), "--output-path", str(base)]
@@ -483,10 +509,17 @@ def test_bare_every_playbook_can_be_read(bare, tmp_path):
 def test_bare_the_playbooks_that_need_no_hypervisor_run(bare, tmp_path, fleet_url):
     size = ["-e", "drover_vcpus=1", "-e", "drover_memory_mb=64"]
     of_each = {
-        "hosts": [], "instances": [], "instance_show": ["-e", "drover_instance=web"], "schedule": size, "capacity": size, "rebalance": [],
-        "report": ["-e", f"drover_report={tmp_path / 'fleet.html'}"], "audit": [],
-        "host_disable": ["-e", "drover_host=kvm1"], "host_enable": ["-e", "drover_host=kvm1"],
-    }  # fmt: skip
+        "hosts": [],
+        "instances": [],
+        "instance_show": ["-e", "drover_instance=web"],
+        "schedule": size,
+        "capacity": size,
+        "rebalance": [],
+        "report": ["-e", f"drover_report={tmp_path / 'fleet.html'}"],
+        "audit": [],
+        "host_disable": ["-e", "drover_host=kvm1"],
+        "host_enable": ["-e", "drover_host=kvm1"],
+    }
     for name, words in of_each.items():
         code, output = play(
             tmp_path, bare, "-e", f"drover_store_url={fleet_url}", *words, *named(name)
@@ -513,12 +546,18 @@ def test_bare_a_hypervisor_is_read(bare, tmp_path):
 def test_bare_awx_is_set_up(bare, tmp_path):
     with fake_awx.running("hypervisors") as awx:
         code, output = play(
-            tmp_path, bare, *named("awx_setup"),
-            "-e", "drover_awx_store_url=postgresql://drover@db.example.com/drover",
-            "-e", "drover_awx_image=registry.example.com/drover-ee:1",
-            "-e", '{"drover_awx_hypervisors": {"kvm1": {}}, "drover_awx_credentials": ["hypervisors"]}',
-            CONTROLLER_HOST=awx.url, CONTROLLER_OAUTH_TOKEN="token",
-        )  # fmt: skip
+            tmp_path,
+            bare,
+            *named("awx_setup"),
+            "-e",
+            "drover_awx_store_url=postgresql://drover@db.example.com/drover",
+            "-e",
+            "drover_awx_image=registry.example.com/drover-ee:1",
+            "-e",
+            '{"drover_awx_hypervisors": {"kvm1": {}}, "drover_awx_credentials": ["hypervisors"]}',
+            CONTROLLER_HOST=awx.url,
+            CONTROLLER_OAUTH_TOKEN="token",
+        )
         assert code == 0, output
         assert len(awx.objects["job_templates"]) > 20
 
@@ -536,7 +575,7 @@ def test_bare_a_missing_package_is_named_without_a_file_that_is_not_there(bare):
     assert done.stderr.splitlines()[-1].endswith("-m pip install numpy"), done.stderr
 
 
-# --- CI -----------------------------------------------------------------------------------------------
+# --- CI -------------------------------------------------------------------------------------------
 
 
 def test_ci_runs_each_version_for_each_change_and_each_week():

@@ -17,7 +17,7 @@ import pytest
 pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.module_utils._bindings import reading
-from ansible_collections.drover.compute.plugins.module_utils._disk_move.disk import Disk
+from ansible_collections.drover.compute.plugins.module_utils._disk_move.disk import MovedDisk
 from ansible_collections.drover.compute.plugins.module_utils._domain.definition import (
     has_written_image,
     parse_disk,
@@ -46,7 +46,10 @@ from ansible_collections.drover.compute.tests.unit.tracker.machines import node
 #: By type: the source in XML, its name in facts, and the clause of a refusal.
 KINDS = {
     "nvme": (
-        "<source type='pci' managed='yes' namespace='1'><address domain='0' bus='1' slot='0' function='0'/></source>",
+        (
+            "<source type='pci' managed='yes' namespace='1'><address domain='0' bus='1' slot='0'"
+            " function='0'/></source>"
+        ),
         "nvme:0000:01:00.0/1",
         "its disk vda is an NVMe device of the host (0000:01:00.0/1)",
     ),
@@ -62,17 +65,25 @@ KINDS = {
     ),
 }
 every_kind = pytest.mark.parametrize("kind", KINDS)
-FILE = "<disk type='file' device='disk'><driver name='qemu' type='raw'/><source file='/srv/a.img'/><target dev='vdb' bus='virtio'/></disk>"
+FILE = (
+    "<disk type='file' device='disk'><driver name='qemu' type='raw'/><source"
+    " file='/srv/a.img'/><target dev='vdb' bus='virtio'/></disk>"
+)
 
 
 def disk(kind):
     """Return the XML of a disk of one kind."""
-    return f"<disk type='{kind}' device='disk'><driver name='qemu' type='raw'/>{KINDS[kind][0]}<target dev='vda' bus='virtio'/></disk>"
+    return (
+        f"<disk type='{kind}' device='disk'><driver name='qemu' type='raw'/>{KINDS[kind][0]}<target"
+        " dev='vda' bus='virtio'/></disk>"
+    )
 
 
 def xml_of(name, *disks):
     return (
-        f"<domain type='kvm'><name>{name}</name><uuid>{fleets.uuid_of(name)}</uuid><vcpu>1</vcpu><memory unit='MiB'>64</memory>"
+        "<domain"
+        f" type='kvm'><name>{name}</name><uuid>{fleets.uuid_of(name)}</uuid><vcpu>1</vcpu><memory"
+        " unit='MiB'>64</memory>"
         f"<os><type>hvm</type></os><devices>{''.join(disks)}</devices></domain>"
     )
 
@@ -154,7 +165,7 @@ def test_no_job_copies_the_disk_to_other_storage_of_its_host(kind):
         name=lambda: "vm", isActive=lambda: False, XMLDesc=lambda flags: xml_of("vm", disk(kind))
     )
     with pytest.raises(LibvirtProblem, match=f"is {kinds.disk(kind).why_fixed}. It is not moved"):
-        Disk(domain, "vda").refuse()
+        MovedDisk(domain, "vda").refuse()
 
 
 @every_kind

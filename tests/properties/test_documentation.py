@@ -286,7 +286,9 @@ def test_every_filter_and_test_of_a_file_is_documented(kind):
 
 
 def plain_spec(options):
-    """Return an argument_spec in the words of the documentation, so that the two can be compared."""
+    """Return an argument_spec in the words of the documentation, so that the two can be
+    compared.
+    """
     answer = {}
     for name, option in (options or {}).items():
         answer[name] = {
@@ -363,7 +365,9 @@ def test_the_host_worked_on_is_host_or_name(documented, name):
 
 @pytest.mark.parametrize("name", MODULES)
 def test_action_group_has_every_module_with_a_store_url(documented, name):
-    """module_defaults of group/drover.compute.all reach all modules with the option, and no other."""
+    """module_defaults of group/drover.compute.all reach all modules with the option, and no
+    other.
+    """
     runtime = yaml.safe_load((ROOT / "meta" / "runtime.yml").read_text())
     options = document_of(documented, "module", name)["doc"].get("options") or {}
     assert (name in runtime["action_groups"]["all"]) == ("store_url" in options)

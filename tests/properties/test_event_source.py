@@ -19,7 +19,7 @@ import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._events.host_probe import Way
-from ansible_collections.drover.compute.plugins.plugin_utils._events.options import Options
+from ansible_collections.drover.compute.plugins.plugin_utils._events.options import WatchOptions
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.tests.unit.store import fleets
 
@@ -182,9 +182,11 @@ def test_wrong_arguments_are_refused_with_a_sentence(main, args, words):
 
 
 def test_the_uri_of_a_host():
-    assert Options.of_args({"hosts": ["kvm1"]}).hosts == {"kvm1": "qemu+ssh://root@kvm1/system"}
+    assert WatchOptions.of_args({"hosts": ["kvm1"]}).hosts == {
+        "kvm1": "qemu+ssh://root@kvm1/system"
+    }
     assert (
-        Options.of_args(
+        WatchOptions.of_args(
             {"hosts": "kvm1, kvm2", "uri": "qemu+tls://{host}.example.com/system"}
         ).hosts["kvm2"]
         == "qemu+tls://kvm2.example.com/system"
@@ -216,11 +218,11 @@ def test_the_uri_of_a_host():
 )
 def test_wrong_options_are_refused(args, why):
     with pytest.raises(DroverError, match=why):
-        Options.of_args(args)
+        WatchOptions.of_args(args)
 
 
 def test_a_host_without_a_uri_of_its_own():
-    uris = Options.of_args(
+    uris = WatchOptions.of_args(
         {"hosts": {"kvm1": None, "kvm2": "test:///default"}, "uri": "qemu+tls://{host}/system"}
     ).hosts
     assert uris == {"kvm1": "qemu+tls://kvm1/system", "kvm2": "test:///default"}
@@ -249,7 +251,8 @@ def test_a_host_whose_uri_cannot_be_read_is_named_and_the_others_are_watched(
     assert "kvm1: libvirt is connected" in caplog.text
     assert (
         caplog.text.count(
-            "kvm2 is not watched: its libvirt URI qemu+ssh://[kvm2/system cannot be read: its host or its port cannot be read"
+            "kvm2 is not watched: its libvirt URI qemu+ssh://[kvm2/system cannot be read: its host"
+            " or its port cannot be read"
         )
         == 1
     )

@@ -158,7 +158,9 @@ def answers_are_judged(name, tree):
 
 
 def modules_know_their_machine(name, tree):
-    """A module that runs on a hypervisor is a HostModule, which refuses on another machine; only the border makes the way to one."""
+    """A module that runs on a hypervisor is a HostModule, which refuses on another machine; only
+    the border makes the way to one.
+    """
     calls = [
         function
         for dummy, function, dummy2 in calls_of(tree)
@@ -181,7 +183,9 @@ OWN = ("action/", "plugin_utils/", "modules/")
 
 
 def starts_with_a_proof(name, tree):
-    """Only starting calls a module that may start a domain; all others name a module that starts none."""
+    """Only starting calls a module that may start a domain; all others name a module that starts
+    none.
+    """
     if name == STARTING or name.startswith(("modules/", "module_utils/")):
         return []
     called = [
@@ -275,7 +279,9 @@ REMOVERS = {"_domain_disk_move", "_domain_migration", "_domain_snapshot", "_imag
 
 
 def removers_are_called_with_a_look(name, tree):
-    """A file that calls a module that removes files uses Removing, its own or an InstanceOrder's."""
+    """A file that calls a module that removes files uses Removing, its own or an
+    InstanceOrder's.
+    """
     called = {
         each.value
         for owner, function, call in calls_of(tree)
@@ -299,7 +305,9 @@ RULES = {
     only_known_files_start_domains: "power.start(domain, 60)",
     hypervisors_by_one_way: "result = self._execute_module(module_name='drover.compute.domain')",
     proofs_from_one_place: "proof = certainty.word('nobody')",
-    no_room_freed_without_a_proof: "migration_claims.undo(connection, uuid, None, 'it failed', now)",
+    no_room_freed_without_a_proof: (
+        "migration_claims.undo(connection, uuid, None, 'it failed', now)"
+    ),
     answers_are_judged: "if result.get('begun') is False: alternate()",
 }
 
@@ -378,7 +386,9 @@ def test_whether_a_host_is_empty_is_never_decided_by_where_instances_are_recorde
 
 
 def test_a_role_builds_elsewhere_only_by_what_the_hypervisor_says():
-    """No task of role place releases a claim, or takes an alternate: the module does, with a proof."""
+    """No task of role place releases a claim, or takes an alternate: the module does, with a
+    proof.
+    """
     for name, tasks in role_tasks("place").items():
         for task in tasks:
             assert "state" not in (task.get("drover.compute.allocation") or {}), (

@@ -465,7 +465,8 @@ def test_a_package_that_may_be_missing_is_imported_in_one_file(path):
         if path != PLUGINS / GUARDS[name]
     }
     assert not packages, (
-        f"{short(path)} imports {sorted(packages)}: import it from {[GUARDS[name] for name in sorted(packages)]}"
+        f"{short(path)} imports {sorted(packages)}: import it from"
+        f" {[GUARDS[name] for name in sorted(packages)]}"
     )
 
 
@@ -473,9 +474,12 @@ def test_a_package_that_may_be_missing_is_imported_in_one_file(path):
 def test_hypervisor_code_uses_the_standard_library_and_libvirt(path):
     names = imported_names(path)
     foreign = top_level(names) - set(sys.stdlib_module_names)
-    assert foreign <= {"libvirt", "libvirt_qemu", "ansible", "ansible_collections"}, (
-        f"{short(path)} imports {sorted(foreign)}"
-    )
+    assert foreign <= {
+        "libvirt",
+        "libvirt_qemu",
+        "ansible",
+        "ansible_collections",
+    }, f"{short(path)} imports {sorted(foreign)}"
     for name in names:
         if name.startswith("ansible."):
             assert name.startswith("ansible.module_utils"), f"{short(path)} imports {name}"
@@ -484,7 +488,9 @@ def test_hypervisor_code_uses_the_standard_library_and_libvirt(path):
 
 
 def test_every_file_of_the_engine_is_in_a_package_that_is_named():
-    """Beside the packages is only the public scheduler; .importlinter and the page name all packages."""
+    """Beside the packages is only the public scheduler; .importlinter and the page name all
+    packages.
+    """
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     for folder, contract, public in (
         ("plugin_utils", "one-direction", {"scheduler"}),
@@ -586,7 +592,9 @@ def test_sql_text_is_in_the_store_only(path):
 
 @pytest.mark.parametrize("kind", ["host_filters", "weighers"])
 def test_one_class_in_one_file(kind):
-    """A host filter or a weigher is one class in one file, and no file names another of its kind."""
+    """A host filter or a weigher is one class in one file, and no file names another of its
+    kind.
+    """
     folder = PLUGINS / "plugin_utils" / "_scheduler" / kind
     files = [path for path in sorted(folder.glob("*.py")) if not path.name.startswith("_")]
     assert files, f"{short(folder)} is empty"

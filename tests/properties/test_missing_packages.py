@@ -24,7 +24,10 @@ MODULES = [
 ]
 # The first call of an operator in each case.
 USES = {
-    "numpy": "from {0}._scheduler.host_states import HostStates; HostStates({{'host': ['kvm1'], 'node': ['kvm1']}})",
+    "numpy": (
+        "from {0}._scheduler.host_states import HostStates; HostStates({{'host': ['kvm1'], 'node':"
+        " ['kvm1']}})"
+    ),
     "SQLAlchemy": "from {0}._store import Store; Store.open('sqlite:////nowhere/fleet.db')",
     "alembic": "from {0}._store.schema import schema; schema.revisions()",
 }

@@ -17,9 +17,33 @@ import pytest
 ENGINE = pathlib.Path(__file__).parents[2] / "plugins" / "plugin_utils"
 #: The names of functions, classes, attributes, arguments, variables and files.
 RETIRED = {
-    "alike", "beyond", "board", "caps", "chooser", "deciding", "distinct", "exact_room", "fitting", "forecast", "idle", "journal", "ladder",
-    "losing", "making_room", "narrowing", "once", "picture", "reach", "returning", "rewrite", "rooms", "series", "told", "turn_to", "vague",
-}  # fmt: skip
+    "alike",
+    "beyond",
+    "board",
+    "caps",
+    "chooser",
+    "deciding",
+    "distinct",
+    "exact_room",
+    "fitting",
+    "forecast",
+    "idle",
+    "journal",
+    "ladder",
+    "losing",
+    "making_room",
+    "narrowing",
+    "once",
+    "picture",
+    "reach",
+    "returning",
+    "rewrite",
+    "rooms",
+    "series",
+    "told",
+    "turn_to",
+    "vague",
+}
 #: Words with a plain meaning that these files need.
 PLAIN = {
     ("_ansible_border/remote_module.py", "reach"),

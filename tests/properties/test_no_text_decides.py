@@ -37,8 +37,23 @@ SEARCHES = {
     "finditer",
 }
 #: Methods that turn a text into a text.
-KEEPS = {"lower", "upper", "strip", "rstrip", "lstrip", "split", "splitlines", "join", "replace", "partition", "rpartition", "removeprefix",
-         "removesuffix", "casefold", "decode"}  # fmt: skip
+KEEPS = {
+    "lower",
+    "upper",
+    "strip",
+    "rstrip",
+    "lstrip",
+    "split",
+    "splitlines",
+    "join",
+    "replace",
+    "partition",
+    "rpartition",
+    "removeprefix",
+    "removesuffix",
+    "casefold",
+    "decode",
+}
 
 #: Functions of a text that return no text.
 MEASURES = {

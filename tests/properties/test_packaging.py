@@ -19,17 +19,54 @@ import yaml
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # The files that may be at the top of the archive.
 TOP = {
-    "MANIFEST.json", "FILES.json", "README.md", "CHANGELOG.rst", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "COPYING", "REUSE.toml", "SECURITY.md",
-    "LICENSES", "bindep.txt", "changelogs", "decision-environment.yml", "docs", "execution-environment.yml", "extensions", "inventory", "meta",
-    "playbooks", "plugins", "requirements-solver.txt", "requirements.txt", "requirements.yml", "roles",
-}  # fmt: skip
+    "MANIFEST.json",
+    "FILES.json",
+    "README.md",
+    "CHANGELOG.rst",
+    "CODE_OF_CONDUCT.md",
+    "CONTRIBUTING.md",
+    "COPYING",
+    "REUSE.toml",
+    "SECURITY.md",
+    "LICENSES",
+    "bindep.txt",
+    "changelogs",
+    "decision-environment.yml",
+    "docs",
+    "execution-environment.yml",
+    "extensions",
+    "inventory",
+    "meta",
+    "playbooks",
+    "plugins",
+    "requirements-solver.txt",
+    "requirements.txt",
+    "requirements.yml",
+    "roles",
+}
 LITTER = (
-    ".cache/x", ".lab/hosts/kvm1/disk.qcow2", ".venv/bin/python", ".venv-lint/pyvenv.cfg",
-    ".pytest_cache/x", ".ansible/x", ".gitignore", ".importlinter", "collections/ansible_collections/x",
-    "demo.log", "drover-compute-0.0.1.tar.gz", "importer_result.json", "plugins/modules/.host.py.swp",
-    "plugins/modules/__pycache__/host.pyc", "roles/.x.yml", "changelogs/.plugin-cache.yaml",
-    "tests/output/x", "Makefile", "conftest.py", "pyproject.toml", "requirements-dev.txt",
-)  # fmt: skip
+    ".cache/x",
+    ".lab/hosts/kvm1/disk.qcow2",
+    ".venv/bin/python",
+    ".venv-lint/pyvenv.cfg",
+    ".pytest_cache/x",
+    ".ansible/x",
+    ".gitignore",
+    ".importlinter",
+    "collections/ansible_collections/x",
+    "demo.log",
+    "drover-compute-0.0.1.tar.gz",
+    "importer_result.json",
+    "plugins/modules/.host.py.swp",
+    "plugins/modules/__pycache__/host.pyc",
+    "roles/.x.yml",
+    "changelogs/.plugin-cache.yaml",
+    "tests/output/x",
+    "Makefile",
+    "conftest.py",
+    "pyproject.toml",
+    "requirements-dev.txt",
+)
 
 
 @pytest.fixture(scope="module")
@@ -53,11 +90,15 @@ def archive(tmp_path_factory):
     subprocess.run(
         [
             os.path.join(os.path.dirname(sys.executable), "ansible-galaxy"),
-            "collection", "build", str(checkout), "--output-path", str(base),
+            "collection",
+            "build",
+            str(checkout),
+            "--output-path",
+            str(base),
         ],
         check=True,
         capture_output=True,
-    )  # fmt: skip
+    )
     return next(base.glob("drover-compute-*.tar.gz"))
 
 
@@ -97,9 +138,12 @@ def test_archive_has_what_a_user_needs(members):
         expected |= {
             str(path.relative_to(ROOT))
             for path in (ROOT / folder).rglob("*")
-            if path.is_file() and path.suffix in (".py", ".yml", ".j2", ".css", ".js", ".md", ".ini")
-            and not any(part.startswith((".", "__pycache__")) for part in path.relative_to(ROOT).parts)
-        }  # fmt: skip
+            if path.is_file()
+            and path.suffix in (".py", ".yml", ".j2", ".css", ".js", ".md", ".ini")
+            and not any(
+                part.startswith((".", "__pycache__")) for part in path.relative_to(ROOT).parts
+            )
+        }
     assert not expected - members
 
 

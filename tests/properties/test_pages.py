@@ -138,8 +138,16 @@ def test_it_runs(prepared, command):
     if "state=imported" in command:
         (folder / "copy.db").unlink(missing_ok=True)
         url = f"sqlite:///{folder / 'copy.db'}"
-        examples.command(folder, "ansible", "localhost", "-m", "drover.compute.store", "-a",
-                         "state=exported path=drover.sqlite", url=prepared[1])  # fmt: skip
+        examples.command(
+            folder,
+            "ansible",
+            "localhost",
+            "-m",
+            "drover.compute.store",
+            "-a",
+            "state=exported path=drover.sqlite",
+            url=prepared[1],
+        )
     done = examples.command(folder, *words, url=url)
     assert done.returncode == 0, done.stdout
 

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""On a hypervisor only one file removes files, volumes and definitions: module_utils/_ownership/ownership.py.
+"""On a hypervisor only one file removes files, volumes and definitions:
+module_utils/_ownership/ownership.py.
 
 The test reads the syntax trees of the code for hypervisors. A name counts, for a call and for a
 reference.
@@ -20,9 +21,19 @@ ONE_PLACE = "module_utils/_ownership/ownership.py"
 
 #: Methods that remove, of any object.
 REMOVES = {
-    "delete", "deleteFlags", "removedirs", "rmdir", "rmtree", "undefine", "undefineFlags", "unlink", "wipe", "wipePattern",
-    "VIR_DOMAIN_UNDEFINE_NVRAM", "VIR_DOMAIN_UNDEFINE_TPM",
-}  # fmt: skip
+    "delete",
+    "deleteFlags",
+    "removedirs",
+    "rmdir",
+    "rmtree",
+    "undefine",
+    "undefineFlags",
+    "unlink",
+    "wipe",
+    "wipePattern",
+    "VIR_DOMAIN_UNDEFINE_NVRAM",
+    "VIR_DOMAIN_UNDEFINE_TPM",
+}
 #: Functions that remove in these modules; lists have such a method too.
 OF_MODULES = {("os", "remove"), ("shutil", "move")}
 PROGRAMS = {"rm", "/bin/rm", "shred", "unlink", "truncate"}

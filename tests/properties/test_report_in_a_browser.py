@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The page in headless Chromium: without errors, with the store's figures, on a phone, in the dark, on paper."""
+"""The page in headless Chromium: without errors, with the store's figures, on a phone, in the dark,
+on paper.
+"""
 
 from __future__ import annotations
 
@@ -209,14 +211,12 @@ def test_a_hit_unfolds_its_host(browser, small):
     browser.open(small[0])
     type_into_filter(browser, "web2")
     browser.ask("document.querySelector('#hits a').click()")
-    opened, top, marked_text = browser.ask(
-        """
+    opened, top, marked_text = browser.ask("""
         return new Promise(done => setTimeout(() => {
           const row = document.querySelector('tr.here');
           done([row.closest('details').open, row.getBoundingClientRect().top, row.textContent]);
         }, 200));
-        """
-    )
+        """)
     assert (
         opened
         and "web2" in marked_text
@@ -234,7 +234,8 @@ def test_columns_are_sorted(browser, small):
             "document.querySelectorAll('#hosts-table > thead button')[arguments[0]].click()", column
         )
         return browser.ask(
-            "return [...document.querySelectorAll('#hosts-table > tbody > tr[id]')].map(row => row.id.slice(5))"
+            "return [...document.querySelectorAll('#hosts-table > tbody > tr[id]')].map(row =>"
+            " row.id.slice(5))"
         )
 
     assert press(3)[-1] == "kvm3" and press(3)[0] == "kvm3"
@@ -243,13 +244,11 @@ def test_columns_are_sorted(browser, small):
     )
     assert browser.ask(heading) == "descending"
     assert press(0) == [f"kvm{n}" for n in range(1, 7)]
-    sizes = browser.ask(
-        """
+    sizes = browser.ask("""
         const table = document.querySelector('#loss table');
         table.querySelectorAll('thead button')[0].click();
         return [...table.tBodies[0].rows].map(row => row.cells[0].textContent);
-        """
-    )
+        """)
     assert sizes == ["large", "small"]
 
 
@@ -261,12 +260,10 @@ def test_a_command_is_copied(browser, small):
     )
     command = browser.ask("return document.querySelector('code.command').textContent")
     assert command == "ansible-playbook drover.compute.evacuate -e drover_host=kvm5 --check", origin
-    label = browser.ask(
-        """
+    label = browser.ask("""
         document.querySelector('.copy').click();
         return new Promise(done => setTimeout(() => done(document.querySelector('.copy').textContent), 300));
-        """
-    )
+        """)
     assert label == "Copied" and browser.ask("return navigator.clipboard.readText()") == command
 
 
@@ -285,7 +282,9 @@ def test_ages_stay_up_to_date(browser, small, tmp_path):
 
 
 def test_states_have_colours_of_their_own(browser, small):
-    """Red for down, amber for disabled, blue for maintenance, in both schemes; and each has another shape."""
+    """Red for down, amber for disabled, blue for maintenance, in both schemes; and each has another
+    shape.
+    """
     for scheme in ("light", "dark"):
         browser.media(prefers_color_scheme=scheme)
         browser.open(small[0])
@@ -424,7 +423,8 @@ def test_the_keyboard_reaches_everything(browser, small):
         )
         seen.append(
             browser.ask(
-                "const e = document.activeElement; return [e.textContent, getComputedStyle(e).outlineStyle]"
+                "const e = document.activeElement; return [e.textContent,"
+                " getComputedStyle(e).outlineStyle]"
             )
         )
     assert seen[0][0] == "Skip to the report" and seen[1][0] == "Summary"
@@ -452,7 +452,10 @@ def test_a_large_fleet_is_shown_in_parts(browser, stores):
         browser.ask(says) == "Hosts 201–400 of 1,000" and list(browser.ask(FIGURES))[0] == "kvm0200"
     )
     browser.ask(f"location.hash = '#i-{uuid_of('vm-0918-3')}'")
-    script = "return new Promise(done => setTimeout(() => done(document.querySelector('.here').textContent), 400))"
+    script = (
+        "return new Promise(done => setTimeout(() =>"
+        " done(document.querySelector('.here').textContent), 400))"
+    )
     assert "vm-0918-3" in browser.ask(script) and browser.ask(says) == "Hosts 801–1,000 of 1,000"
     browser.ask("location.hash = '#host-kvm0300'")
     assert "kvm0300" in browser.ask(script) and browser.ask(says) == "Hosts 201–400 of 1,000"
@@ -460,7 +463,8 @@ def test_a_large_fleet_is_shown_in_parts(browser, stores):
     browser.ask("document.querySelectorAll('#hosts-table > thead button')[5].click()")
     browser.ask("document.querySelectorAll('#hosts-table > thead button')[5].click()")
     first = browser.ask(
-        "return [...document.querySelectorAll('#hosts-table data.instances')].slice(0, 48).map(each => each.value)"
+        "return [...document.querySelectorAll('#hosts-table data.instances')].slice(0, 48).map(each"
+        " => each.value)"
     )
     assert first == ["20"] * 47 + ["19"]
     browser.ask("window.dispatchEvent(new Event('beforeprint'))")
@@ -521,7 +525,8 @@ def test_ten_thousand_hosts_open_within_three_seconds(browser, tmp_path, record_
     record_property("load_ms", round(spent))
     record_property("processor_ms", round(1000 * work["TaskDuration"]))
     print(
-        f"10,000 hosts: loaded in {spent:.0f} ms, of which the processor worked {1000 * work['TaskDuration']:.0f} ms"
+        f"10,000 hosts: loaded in {spent:.0f} ms, of which the processor worked"
+        f" {1000 * work['TaskDuration']:.0f} ms"
     )
     # The clock time depends on the load of the machine.
     assert 1000 * work["TaskDuration"] < 3000
@@ -538,5 +543,6 @@ def test_ten_thousand_hosts_open_within_three_seconds(browser, tmp_path, record_
     for search_text in ("vm-9999-", "1"):
         record_property(f"search_ms_{search_text}", browser.ask(SEARCH_MS, search_text))
         print(
-            f"search for {search_text}: {browser.ask(SEARCH_MS, search_text):.0f} ms after the pause of 150 ms"
+            f"search for {search_text}: {browser.ask(SEARCH_MS, search_text):.0f} ms after the"
+            " pause of 150 ms"
         )

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Each rule of Nova and Placement that the code names has a section in the docs, and each section is named by the code."""
+"""Each rule of Nova and Placement that the code names has a section in the docs, and each section
+is named by the code.
+"""
 
 from __future__ import annotations
 

@@ -70,11 +70,17 @@ def test_walk_f27_a_rolling_maintenance_says_a_reason_once():
 def test_the_audit_says_a_finding_of_many_once():
     findings = [
         {
-            "kind": "allocation_missing", "name": f"web{n}", "provider": None, "uuid": f"u{n}", "host": "kvm1", "why": f"web{n} has no allocation",
-            "heal": "gives it one", "advice": "Run the audit.",
+            "kind": "allocation_missing",
+            "name": f"web{n}",
+            "provider": None,
+            "uuid": f"u{n}",
+            "host": "kvm1",
+            "why": f"web{n} has no allocation",
+            "heal": "gives it one",
+            "advice": "Run the audit.",
         }
         for n in range(120)
-    ]  # fmt: skip
+    ]
     lines = text.audit_table(findings)
     assert (
         len(lines) == 4

@@ -48,11 +48,19 @@ def play(folder, tasks, *words, url=None, **keywords):
 
 def test_the_template_escapes_all_that_definitions_bring(fleet, tmp_path):
     claim = {
-        "name": NASTY, "uuid": "5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01", "domain_type": "kvm", "arch": "x86_64",
-        "project": LINES, "user": NASTY, "availability_zone": NASTY, "server_group": LINES,
-        "metadata": {"migration": '{"post_copy": "<&>\'"}'}, "memory_mb": 64, "vcpus": 1,
+        "name": NASTY,
+        "uuid": "5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01",
+        "domain_type": "kvm",
+        "arch": "x86_64",
+        "project": LINES,
+        "user": NASTY,
+        "availability_zone": NASTY,
+        "server_group": LINES,
+        "metadata": {"migration": '{"post_copy": "<&>\'"}'},
+        "memory_mb": 64,
+        "vcpus": 1,
         "networks": [{"bridge": NASTY, "mac": NASTY, "model": NASTY}, {"network": LINES}],
-    }  # fmt: skip
+    }
     variables = {
         "place_claim": claim,
         "place_disks": [{"format": NASTY, "path": f"/srv/{NASTY}", "target": NASTY}],
@@ -76,9 +84,12 @@ def test_the_template_escapes_all_that_definitions_bring(fleet, tmp_path):
     space = "{https://drover.compute/instance/1}"
     metadata = root.find(f"metadata/{space}instance")
     assert {element.tag[len(space) :]: element.text for element in metadata} == {
-        "project": LINES, "user": NASTY, "availability_zone": NASTY, "server_group": LINES,
+        "project": LINES,
+        "user": NASTY,
+        "availability_zone": NASTY,
+        "server_group": LINES,
         "migration": claim["metadata"]["migration"],
-    }  # fmt: skip
+    }
     assert root.find("devices/disk/source").get("file") == f"/srv/{NASTY}"
     assert root.find("devices/interface/source").get("bridge") == NASTY
     # Every placeholder of the template escapes.
@@ -174,11 +185,26 @@ def test_a_password_of_power_is_never_shown(fleet, tmp_path):
     hosts = tmp_path / "host_vars"
     hosts.mkdir()
     for driver in ("redfish", "ipmi"):
-        settings = {"drover_power_driver": driver, "drover_power_address": "127.0.0.1:9", "drover_power_user": "drover",
-                    "drover_power_password": PASSWORD, "drover_power_timeout": 1}  # fmt: skip
+        settings = {
+            "drover_power_driver": driver,
+            "drover_power_address": "127.0.0.1:9",
+            "drover_power_user": "drover",
+            "drover_power_password": PASSWORD,
+            "drover_power_timeout": 1,
+        }
         (hosts / "kvm1.yml").write_text(json.dumps(settings))
-        done = examples.command(tmp_path, "ansible-playbook", "-i", "inventory.yml", "drover.compute.power", "-e",
-                                "drover_host=kvm1", "-vvv", "--diff", url=fleet)  # fmt: skip
+        done = examples.command(
+            tmp_path,
+            "ansible-playbook",
+            "-i",
+            "inventory.yml",
+            "drover.compute.power",
+            "-e",
+            "drover_host=kvm1",
+            "-vvv",
+            "--diff",
+            url=fleet,
+        )
         assert done.returncode != 0 and "cannot be reached" not in done.stdout, done.stdout
         assert "127.0.0.1:9" in done.stdout, "it was not asked"
         assert PASSWORD not in done.stdout and QUOTED not in done.stdout
@@ -222,7 +248,8 @@ def test_the_password_of_a_console_is_in_no_output_and_no_store(tmp_path):
     )
     fleet_file = tmp_path / "fleet.yml"
     fleet_file.write_text(
-        "instances: [{name: web1, memory_mb: 64, graphics: {type: vnc, password_variable: console}}]"
+        "instances: [{name: web1, memory_mb: 64, graphics: {type: vnc, password_variable:"
+        " console}}]"
     )
     url = f"sqlite:///{tmp_path / 'store.db'}"
 

@@ -520,7 +520,8 @@ class Module:
     def _reach(self):
         if not self._reachable():
             raise DroverError(
-                f"Host {self.host} cannot be reached: timed out. Migrations that had begun go on by themselves."
+                f"Host {self.host} cannot be reached: timed out. Migrations that had begun go on by"
+                " themselves."
             )
 
     def _under_way(self, orders):

@@ -148,7 +148,7 @@ class SimulatedHosts:
 
     def answer(self, host):
         there = self.fleet.hosts[host]
-        return host_answer.Answer(
+        return host_answer.HostAnswer(
             host_answer.LOGIN if there.on and there.answers else host_answer.SILENT
         )
 

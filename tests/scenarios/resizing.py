@@ -10,8 +10,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance
     InstanceMigrations,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize import (
-    Resize,
     ResizeRequest,
+    ResizeRun,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import (
     MoveSettings,
@@ -60,7 +60,7 @@ class Instances:
         """Run the playbook instance_resize."""
         with self.run(stop, call) as run:
             size = NewSize(flavor) if flavor else NewSize(sizes=sizes) if sizes else None
-            Resize(
+            ResizeRun(
                 run, ResizeRequest(list(names), self._settings(**settings), size, ending, host)
             ).run()
 

@@ -340,7 +340,9 @@ class Scenario(Several, Instances, Maintenance):
     # Conditions after every command
 
     def check_places(self):
-        """Check that room is held on each host of an instance or of its move, and on no other host."""
+        """Check that room is held on each host of an instance or of its move, and on no other
+        host.
+        """
         self.fleet.check()
         holdings, migrations = fleets.holdings(self.url), self._migrations()
         for row in migrations:
@@ -363,7 +365,8 @@ class Scenario(Several, Instances, Maintenance):
                 raise Violation(f"{name} is on {where}, and room is held on {rooms}")
             if rooms - where - ends:
                 raise Violation(
-                    f"room of {name} is held on {rooms}, and it is on {where} with moves between {ends}"
+                    f"room of {name} is held on {rooms}, and it is on {where} with moves between"
+                    f" {ends}"
                 )
             if any(row.type == RESIZE and row.status in tables.HOLDING_MIGRATION for row in rows):
                 # Both sizes are held.

@@ -16,10 +16,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuati
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_migrations import (
     InstanceMigrations,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize import Resize
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize import ResizeRun
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize_steps import (
     ResizeSteps,
-    Step,
+    StepResult,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.rolling import Rolling
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.rolling_records import (
@@ -52,7 +52,9 @@ def without_step(name):
 
 
 def moved(name, before):
-    """Return the steps of a rolling maintenance, with one of them moved right before another one."""
+    """Return the steps of a rolling maintenance, with one of them moved right before another
+    one.
+    """
 
     def changed(kept):
         (step,) = (each for each in kept if each.name == name)
@@ -79,11 +81,11 @@ CHANGES = {
         lambda kept: lambda self, moves: [],
         "drain_refused_beforehand",
     ),
-    "not moved": (Drain, *without("_move"), "drain"),
+    "not moved": (Drain, *without("_move_instances"), "drain"),
     "not shut down": (Drain, *without("_shut_down"), "drain_does_not_shut_down"),
     "shut down first": (
         Drain,
-        "_move",
+        "_move_instances",
         lambda kept: lambda self: (self._shut_down(), kept(self)),
         "drain_does_not_shut_down",
     ),
@@ -108,31 +110,31 @@ CHANGES = {
     "resized without leaving": (
         ResizeSteps,
         "leave",
-        lambda kept: lambda self, resize: Step(False, resize),
+        lambda kept: lambda self, resize: StepResult(False, resize),
         "resize",
     ),
-    "resized without moving": (Resize, *without("_move"), "resize"),
+    "resized without moving": (ResizeRun, *without("_move_domain"), "resize"),
     "not arrived": (
         ResizeSteps,
         "arrive",
-        lambda kept: lambda self, resize: Step(False, resize),
+        lambda kept: lambda self, resize: StepResult(False, resize),
         "resize",
     ),
-    "not ended": (Resize, *without("end"), "resize"),
+    "not ended": (ResizeRun, *without("end"), "resize"),
     "not taken back": (
         ResizeSteps,
         "undo",
-        lambda kept: lambda self, resize, why: Step(False, None),
+        lambda kept: lambda self, resize, why: StepResult(False, None),
         "resize_does_not_shut_down",
     ),
     "reverted without leaving": (
         ResizeSteps,
         "leave_again",
-        lambda kept: lambda self, resize: Step(False, resize),
+        lambda kept: lambda self, resize: StepResult(False, resize),
         "resize",
     ),
     "confirmed before it is resized": (
-        Resize,
+        ResizeRun,
         "resize",
         lambda kept: lambda self, instances: (self.end(instances), kept(self, instances)),
         "resize",
@@ -151,13 +153,13 @@ CHANGES = {
     ),
     "nothing started": (
         Undrain,
-        "_start",
+        "_start_instance",
         lambda kept: lambda self, host, instance: [],
         "undrain_does_not_start",
     ),
     "one round": (
         Drain,
-        "_wanted",
+        "_moves_to_make",
         lambda kept: lambda self: kept(self) if self.round == 1 else [],
         "drain_faults",
     ),
@@ -181,7 +183,11 @@ CHANGES = {
         *without("_refuse_returned"),
         "evacuate_while_it_comes_back",
     ),
-    "an evacuation not settled": (Evacuation, *without("_settle"), "drain_source_dies_for_good"),
+    "an evacuation not settled": (
+        Evacuation,
+        *without("_settle_instances"),
+        "drain_source_dies_for_good",
+    ),
     "not started": (Evacuation, *without("_restart_all"), "evacuate_by_word"),
     "rolling: not drained": (*without_step("drain"), "rolling"),
     "rolling: not disabled first": (*without_step("disable"), "rolling"),

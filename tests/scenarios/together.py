@@ -49,7 +49,9 @@ class Course:
 
 
 def carry_out(clock, acts):
-    """Carry out functions that all begin now; raise the first problem of one when all have ended."""
+    """Carry out functions that all begin now; raise the first problem of one when all have
+    ended.
+    """
     courses = [Course(clock, act) for act in acts]
     while not all(course.over for course in courses):
         ready = [course for course in courses if course.ready()]

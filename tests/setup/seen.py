@@ -35,7 +35,10 @@ def libvirt() -> str:
 
 def main() -> None:
     what = " ".join(sys.argv[1:])
-    line = f"{what} on {system()}, ansible-core {__version__}, Python {platform.python_version()}{libvirt()}: "
+    line = (
+        f"{what} on {system()}, ansible-core {__version__}, Python"
+        f" {platform.python_version()}{libvirt()}: "
+    )
     parts = (
         [each.rstrip(".") for each in LEFT_OUT.read_text(encoding="utf-8").splitlines()]
         if what == "make test" and LEFT_OUT.exists()

@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Runs of Ansible's commands, each in a separate process that has the large packages already.
 
-To import SQLAlchemy takes a task longer than its work, and every task is a process. So a server, one
-for each process of tests, imports the packages below once and forks for each run. Nothing of Ansible
-or of this collection is imported before a run has its own environment, folder and configuration.
+To import SQLAlchemy takes a task longer than its work, and every task is a process. So a server,
+one for each process of tests, imports the packages below once and forks for each run. Nothing of
+Ansible or of this collection is imported before a run has its own environment, folder and
+configuration.
 """
 
 from __future__ import annotations

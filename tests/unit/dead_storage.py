@@ -18,7 +18,9 @@ from ansible_collections.drover.compute.tests.unit import silent_fs
 
 @pytest.fixture(autouse=True)
 def fresh_looks():
-    """Forget the paths that did not answer in other tests, and end the children with their patches."""
+    """Forget the paths that did not answer in other tests, and end the children with their
+    patches.
+    """
     _forget()
     yield
     _forget()

@@ -35,9 +35,11 @@ def source_of(element):
 
 
 class Devices:
-    """The behaviour of guests. releases: a guest releases a device on request. ports: the number of free PCIe ports. tray: it opens.
+    """The behaviour of guests. releases: a guest releases a device on request. ports: the number of
+    free PCIe ports. tray: it opens.
 
-    ready: a copy of a disk gets complete. pivots: libvirt switches over. volumes: tells if a disk on the network exists.
+    ready: a copy of a disk gets complete. pivots: libvirt switches over. volumes: tells if a disk
+    on the network exists.
     """
 
     def __init__(self, patch):
@@ -111,7 +113,10 @@ class Devices:
                 "Requested operation is not valid: domain is not running",
             )
         if flag == CONFIG and not domain.isPersistent():
-            text = "Requested operation is not valid: transient domains do not have any persistent config"
+            text = (
+                "Requested operation is not valid: transient domains do not have any persistent"
+                " config"
+            )
             raise error(libvirt.VIR_ERR_OPERATION_INVALID, text)
         return ET.fromstring(
             self._xml(domain, libvirt.VIR_DOMAIN_XML_INACTIVE if flag == CONFIG else 0)
@@ -159,7 +164,10 @@ class Devices:
             what = (
                 f"target {device.find('target').get('dev')} already exists"
                 if device.tag == "disk"
-                else f"a device with the same address {device.find('mac').get('address')} already exists"
+                else (
+                    f"a device with the same address {device.find('mac').get('address')} already"
+                    " exists"
+                )
             )
             raise error(
                 libvirt.VIR_ERR_OPERATION_INVALID, f"Requested operation is not valid: {what}"
@@ -314,7 +322,8 @@ class Devices:
         if mirror is None:
             raise error(
                 libvirt.VIR_ERR_OPERATION_INVALID,
-                f"Requested operation is not valid: disk {target} does not have an active block job",
+                f"Requested operation is not valid: disk {target} does not have an active"
+                " block job",
             )
         pivot = flags & libvirt.VIR_DOMAIN_BLOCK_JOB_ABORT_PIVOT
         if pivot and not (mirror.get("ready") and self.pivots):

@@ -136,7 +136,9 @@ class _Exit(BaseException):
 
 
 class _SameThread:
-    """A thread pool that runs each call at once: the tests do not cover the scheduling of threads."""
+    """A thread pool that runs each call at once: the tests do not cover the scheduling of
+    threads.
+    """
 
     def __init__(self, dummy):
         pass
@@ -151,7 +153,9 @@ class _SameThread:
 
 
 class Host:
-    """One host. ``on``: it has power; ``reached``: the controller reaches it; ``libvirt``: its libvirtd answers."""
+    """One host. ``on``: it has power; ``reached``: the controller reaches it; ``libvirt``: its
+    libvirtd answers.
+    """
 
     def __init__(self, fleet, name, cpus, memory_mb):
         self.fleet, self.name = fleet, name
@@ -202,7 +206,10 @@ class Host:
         cpu_elements = "".join(
             f"<cpu id='{cpu}' socket_id='0' core_id='{cpu}' siblings='{cpu}'/>" for cpu in cpus
         )
-        cell = f"<cell id='0'><memory unit='MiB'>1024</memory><cpus num='{len(cpus)}'>{cpu_elements}</cpus></cell>"
+        cell = (
+            "<cell id='0'><memory unit='MiB'>1024</memory><cpus"
+            f" num='{len(cpus)}'>{cpu_elements}</cpus></cell>"
+        )
         text = re.sub(
             r"<cells num='0'>\s*</cells>",
             f"<cells num='1'>{cell}</cells>",
@@ -252,10 +259,13 @@ class Host:
         return f"{self.name}, boot {self.boots}"
 
 
-_FILE = "<disk type='file' device='disk'><driver name='qemu' type='qcow2' cache='none'/><source file='{}'/>"
+_FILE = (
+    "<disk type='file' device='disk'><driver name='qemu' type='qcow2' cache='none'/><source"
+    " file='{}'/>"
+)
 _RBD = (
-    "<disk type='network' device='disk'><driver name='qemu' type='raw' cache='none'/><source protocol='rbd' name='{}'>"
-    "<host name='192.0.2.9' port='6789'/></source>"
+    "<disk type='network' device='disk'><driver name='qemu' type='raw' cache='none'/><source"
+    " protocol='rbd' name='{}'><host name='192.0.2.9' port='6789'/></source>"
 )
 
 
@@ -263,11 +273,14 @@ def xml(name, uuid, disks=(), memory_mb=64, metadata=""):
     """Return the XML of a domain for the test driver. disks: paths of files, or images of Ceph as
     pool/image."""
     devices = "".join(
-        f"{(_FILE if disk.startswith('/') else _RBD).format(disk)}<target dev='vd{chr(97 + number)}'/></disk>"
+        f"{(_FILE if disk.startswith('/') else _RBD).format(disk)}<target"
+        f" dev='vd{chr(97 + number)}'/></disk>"
         for number, disk in enumerate(disks)
     )
     return (
-        f"<domain type='test'><name>{name}</name><uuid>{uuid}</uuid><metadata>{metadata}</metadata><memory unit='MiB'>{memory_mb}</memory>"
+        "<domain"
+        f" type='test'><name>{name}</name><uuid>{uuid}</uuid><metadata>{metadata}</metadata><memory"
+        f" unit='MiB'>{memory_mb}</memory>"
         f"<vcpu>1</vcpu><os><type>hvm</type></os><devices>{devices}</devices></domain>"
     )
 
@@ -318,7 +331,8 @@ class Fleet:
     def __init__(self, folder, patch, names=("kvm1", "kvm2", "kvm3"), cpus=8, memory_mb=8192):
         self.folder, self.open = os.fspath(folder), libvirt.open
         self.hosts = {name: Host(self, name, cpus, memory_mb) for name in names}
-        #: Called (host name, module, arguments) before a module begins there, and (host name, module, result) when its result is on its way.
+        #: Called (host name, module, arguments) before a module begins there, and (host name,
+        #: module, result) when its result is on its way.
         self.before, self.after = [], []
         #: The migration: a function (source Host, destination Host, virDomain).
         self.migrate = self.moved
@@ -342,9 +356,11 @@ class Fleet:
         self.devices = devices.Devices(patch)
         disk_snapshots.install(patch)
         patch.setattr(libvirt.virDomain, "jobInfo", self._job(libvirt.virDomain.jobInfo))
-        #: Called (host name of the caller, host name of the callee, name of the method) before each call of libvirt that may change something.
+        #: Called (host name of the caller, host name of the callee, name of the method) before each
+        #: call of libvirt that may change something.
         self.libvirt_calls = []
-        #: Called (host name of the caller, host name of the callee, name of the method) when such a call is done and its answer is on its way.
+        #: Called (host name of the caller, host name of the callee, name of the method) when such a
+        #: call is done and its answer is on its way.
         self.libvirt_answers = []
         for kind, names in CHANGING.items():
             for name in names:
@@ -461,7 +477,9 @@ class Fleet:
         return result
 
     def _look(self, host, module, arguments, modes, environment):
-        """Run a module that changes nothing. Hosts that did not answer about files are in ``unread``."""
+        """Run a module that changes nothing. Hosts that did not answer about files are in
+        ``unread``.
+        """
         result = None
         try:
             self._reach(host)
@@ -589,7 +607,9 @@ class Fleet:
             del self.moving[uuid]
 
     def _carried(self, destination, domain, uuid, texts, paused):
-        """The source keeps it until it runs at the destination; after a failure it continues here."""
+        """The source keeps it until it runs at the destination; after a failure it continues
+        here.
+        """
         try:
             guest = destination.connection.createXML(texts[0], 0)
             self._unseen(guest.suspend)
@@ -650,7 +670,7 @@ class Fleet:
     def _hear(ears, dummy):
         for thread, _dummy in ears.values():
             thread.join(30)
-        return {key: (words[0] if words else None) for key, (dummy, words) in ears.items()}
+        return {key: words[0] if words else None for key, (dummy, words) in ears.items()}
 
 
 def disks_of(domain, flags=0):
@@ -781,7 +801,9 @@ class _Action:
 
 
 def connect_actions(fleet, patch):
-    """Let action plugins that run in this process reach the hosts of a fleet, by the name of their target."""
+    """Let action plugins that run in this process reach the hosts of a fleet, by the name of their
+    target.
+    """
     from ansible.plugins.action import ActionBase
 
     def execute(action, module_name, module_args, task_vars):

@@ -53,9 +53,11 @@ def serve(address, mood, guid):
         def handle_raw_request(self, request, session):
             is_control = request["netfn"] == 0 and request["command"] == 2
             if (request["netfn"], request["command"]) == (6, 0x37):
-                session.send_ipmi_response(
-                    code=0, data=bytes.fromhex(guid)
-                ) if guid else session.send_ipmi_response(code=0xC1)
+                (
+                    session.send_ipmi_response(code=0, data=bytes.fromhex(guid))
+                    if guid
+                    else session.send_ipmi_response(code=0xC1)
+                )
             elif is_control and mood == "busy" and self.busy:
                 self.busy -= 1
                 session.send_ipmi_response(code=0xC0)

@@ -33,8 +33,9 @@ class Mdev:
         self._see()
         name = f"mdev_{self.uuid.replace('-', '_')}_{self.parent.removeprefix('pci_')}"
         return (
-            f"<device><name>{name}</name><parent>{self.parent}</parent><capability type='mdev'><type id='{self.kind}'/>"
-            f"<uuid>{self.uuid}</uuid><iommuGroup number='12'/></capability></device>"
+            f"<device><name>{name}</name><parent>{self.parent}</parent><capability"
+            f" type='mdev'><type id='{self.kind}'/><uuid>{self.uuid}</uuid><iommuGroup"
+            " number='12'/></capability></device>"
         )
 
     def isActive(self):
@@ -155,10 +156,12 @@ class Parent:
 
     def XMLDesc(self, flags=0):
         kinds = "".join(
-            f"<type id='{kind}'><name>GRID</name><deviceAPI>vfio-pci</deviceAPI><availableInstances>{left}</availableInstances></type>"
+            "<type"
+            f" id='{kind}'><name>GRID</name><deviceAPI>vfio-pci</deviceAPI><availableInstances>{left}</availableInstances></type>"
             for kind, left in self.host.left(self.name).items()
         )
         return (
-            f"<device><name>{self.name}</name><capability type='pci'><domain>0</domain><bus>132</bus><slot>0</slot><function>0</function>"
-            f"<capability type='mdev_types'>{kinds}</capability></capability></device>"
+            f"<device><name>{self.name}</name><capability"
+            " type='pci'><domain>0</domain><bus>132</bus><slot>0</slot><function>0</function><capability"
+            f" type='mdev_types'>{kinds}</capability></capability></device>"
         )

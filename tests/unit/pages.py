@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The commands and files that the pages show. Used by tests/properties/test_pages.py and tests/lab/test_guides.py."""
+"""The commands and files that the pages show. Used by tests/properties/test_pages.py and
+tests/lab/test_guides.py.
+"""
 
 from __future__ import annotations
 

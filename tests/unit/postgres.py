@@ -203,21 +203,30 @@ class Cluster:
             self._process = subprocess.Popen(
                 self.command(
                     self._bin / "postgres",
-                    "-D", self.folder / "data",
-                    "-p", self.port,
-                    "-k", self.folder,
-                    "-c", "listen_addresses=127.0.0.1",
-                    "-c", "fsync=off",
-                    "-c", "full_page_writes=off",
-                    "-c", "shared_buffers=16MB",
-                    "-c", "max_connections=50",
-                    "-c", "autovacuum=off",
+                    "-D",
+                    self.folder / "data",
+                    "-p",
+                    self.port,
+                    "-k",
+                    self.folder,
+                    "-c",
+                    "listen_addresses=127.0.0.1",
+                    "-c",
+                    "fsync=off",
+                    "-c",
+                    "full_page_writes=off",
+                    "-c",
+                    "shared_buffers=16MB",
+                    "-c",
+                    "max_connections=50",
+                    "-c",
+                    "autovacuum=off",
                 ),
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-            )  # fmt: skip
+            )
 
     def crash(self) -> None:
         """Kill the server as a crash does; connections are refused after that."""

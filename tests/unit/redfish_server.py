@@ -159,9 +159,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         until = ways.retry_after
         headers = (
             {
-                "Retry_After": email.utils.formatdate(time.time() - 86400 + 1, usegmt=True)
-                if until == "date"
-                else until
+                "Retry_After": (
+                    email.utils.formatdate(time.time() - 86400 + 1, usegmt=True)
+                    if until == "date"
+                    else until
+                )
             }
             if until
             else {}
@@ -196,9 +198,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             members = [{"@odata.id": f"{SYSTEMS}/{each}"} for each in ways.systems]
             self.reply(
                 200,
-                {"Members": members, "Members@odata.count": len(members)}
-                if ways.systems_answer is None
-                else ways.systems_answer,
+                (
+                    {"Members": members, "Members@odata.count": len(members)}
+                    if ways.systems_answer is None
+                    else ways.systems_answer
+                ),
             )
         elif path.rpartition("/")[0] == SYSTEMS and path.rpartition("/")[2] in ways.systems:
             action = {"target": f"{path}/Actions/ComputerSystem.Reset"}
@@ -255,14 +259,19 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return
         kind = json.loads(body)["ResetType"]
         if kind not in (ways.described or ways.allowed):
-            said = f"The value '{kind}' for the parameter ResetType is not in the list of acceptable values."
+            said = (
+                f"The value '{kind}' for the parameter ResetType is not in the list of acceptable"
+                " values."
+            )
             self.problem(400, "Base.1.18.0.ActionParameterValueNotInList", said)
             return
         server.done.append(kind)
         if not ways.lies:
-            threading.Timer(
-                ways.acts_after, server.act, [kind]
-            ).start() if ways.acts_after else server.act(kind)
+            (
+                threading.Timer(ways.acts_after, server.act, [kind]).start()
+                if ways.acts_after
+                else server.act(kind)
+            )
         if ways.drops:
             self.close_connection = True
             self.connection.shutdown(socket.SHUT_RDWR)
@@ -277,7 +286,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class RedfishServer(http.server.ThreadingHTTPServer):
-    """state: On or Off. seen: (method, path) of all requests. done: the resets that it carried out."""
+    """state: On or Off. seen: (method, path) of all requests. done: the resets that it carried
+    out.
+    """
 
     daemon_threads = True
 

@@ -4,7 +4,8 @@
 
 """Files of a domain that are gone: the consequence for the domain, and the remedy for a person.
 
-Private to the collection. QEMU keeps a deleted file for as long as the guest runs. A shutdown loses it.
+Private to the collection. QEMU keeps a deleted file for as long as the guest runs. A shutdown loses
+it.
 """
 
 from __future__ import annotations
@@ -27,13 +28,16 @@ def binding(
     keep_running = False
     if is_medium:
         what = f"{name} does not exist any more"
-        way_out = f"eject it with drover.compute.instance_cdrom (drover_instance={domain_name}), or bring the file back"
+        way_out = (
+            f"eject it with drover.compute.instance_cdrom (drover_instance={domain_name}), or bring"
+            " the file back"
+        )
     elif runs:
         keep_running = True
         what = f"{name} is not there any more, and only the running guest has what is in it"
         way_out = (
-            f"save it with virsh blockcopy {shlex.quote(domain_name)} {disk['target']} --dest NEW_FILE --transient-job --wait --pivot on its host; "
-            "a shutdown loses it"
+            f"save it with virsh blockcopy {shlex.quote(domain_name)} {disk['target']} --dest"
+            " NEW_FILE --transient-job --wait --pivot on its host; a shutdown loses it"
         )
     else:
         what = f"{name} does not exist"

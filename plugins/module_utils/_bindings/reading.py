@@ -20,7 +20,7 @@ from .._domain.definition import parse_hostdev, parse_interface, source_of
 from .._libvirt.xml import integer, parse, pci_address, size_bytes
 from .._storage.sources import is_here, server_here
 from . import table
-from .table import HARMLESS, LIVE, LOOKED_UP, LOST, NEVER, OFF, STARTS, Kind, Verdict
+from .table import HARMLESS, LIVE, LOOKED_UP, LOST, NEVER, OFF, STARTS, BindingVerdict, ElementTypes
 
 #: Kinds of facts to look up at another host: an address that it has; a TCP or UDP port that is free
 #: there; a folder or a file that is there; a socket with a folder that is there and without a guest
@@ -34,7 +34,8 @@ TCP, UDP = "tcp", "udp"
 #: The definitions of a guest that runs.
 RUNNING, NEXT_START = "running", "next_start"
 
-#: The kind of a device of the host: a claim can give one at the destination too, and the facts have them as hostdevs.
+#: The kind of a device of the host: a claim can give one at the destination too, and the facts have
+#: them as hostdevs.
 DEVICE = "device"
 #: The kind of a job, which ends.
 JOB = "job"
@@ -89,12 +90,13 @@ def read(next_start: str, running: str | None = None, but: Collection[str] = ())
 
     :param next_start: the definition of the next start.
     :param running: the definition of the running guest; None for a guest that is off.
-    :param but: PCI addresses, and uuids of mediated devices, that others take the place of at the destination.
+    :param but: PCI addresses, and uuids of mediated devices, that others take the place of at the
+        destination.
     """
-    later = dict.fromkeys(_read(parse(next_start), but))
+    later = dict.fromkeys(_read_bindings(parse(next_start), but))
     if running is None:
         return list(later)
-    now = dict.fromkeys(_read(parse(running), but))
+    now = dict.fromkeys(_read_bindings(parse(running), but))
     return [each if each in later else each._replace(only=RUNNING) for each in now] + [
         each._replace(only=NEXT_START) for each in later if each not in now
     ]
@@ -139,13 +141,13 @@ def as_facts(bindings: Sequence[Binding]) -> list[BindingFacts]:
     ]
 
 
-def _read(root: Element, but: Collection[str]) -> Iterator[Binding]:
+def _read_bindings(root: Element, but: Collection[str]) -> Iterator[Binding]:
     for device in root.findall("devices/*"):
         if isinstance(device.tag, str) and device.tag not in _TAGS:
-            yield _judged(
+            yield _binding_of(
                 device,
                 device,
-                Verdict(
+                BindingVerdict(
                     NEVER,
                     LOST,
                     "is a device of a kind that drover.compute does not know",
@@ -159,11 +161,16 @@ def _read(root: Element, but: Collection[str]) -> Iterator[Binding]:
     for disk in root.findall("devices/disk"):
         server = server_here(disk)
         if server:
-            what = f"comes from a server of its host itself ({server}), which is another one, or none, at the destination"
-            yield _judged(
+            what = (
+                f"comes from a server of its host itself ({server}), which is another one, or none,"
+                " at the destination"
+            )
+            yield _binding_of(
                 disk,
                 disk,
-                Verdict(NEVER, LOST, what, "name the server by an address that all hosts reach"),
+                BindingVerdict(
+                    NEVER, LOST, what, "name the server by an address that all hosts reach"
+                ),
             )
     for console in root.findall("devices/graphics"):
         yield from _console(console)
@@ -171,13 +178,13 @@ def _read(root: Element, but: Collection[str]) -> Iterator[Binding]:
         yield from _random(generator)
     for forward in root.findall("devices/interface/portForward"):
         yield from _forwards(forward)
-    yield from _names(root, "")
+    yield from _bindings_by_path(root, "")
     yield from _arguments(root)
     yield from _numbers(root)
     yield from _jobs(root)
 
 
-def _elements(root: Element, kind: Kind) -> Iterator[tuple[Element, Element]]:
+def _elements(root: Element, kind: ElementTypes) -> Iterator[tuple[Element, Element]]:
     """Yield the device and the element of each place of a kind; outside the devices, yield the
     element twice.
     """
@@ -197,7 +204,7 @@ def _elements(root: Element, kind: Kind) -> Iterator[tuple[Element, Element]]:
         yield from ((device, each) for each in (device.findall(f"./{rest}") if rest else [device]))
 
 
-def _of_kind(kind: Kind, device: Element, element: Element) -> Iterator[Binding]:
+def _of_kind(kind: ElementTypes, device: Element, element: Element) -> Iterator[Binding]:
     value = element.get(kind.attribute) or kind.default
     if value is None:
         return
@@ -205,17 +212,17 @@ def _of_kind(kind: Kind, device: Element, element: Element) -> Iterator[Binding]
     if verdict is table.SOCKET:
         yield from _sockets(device, element, value)
     elif verdict.move not in (HARMLESS, LOOKED_UP):
-        yield _judged(device, element, verdict)
+        yield _binding_of(device, element, verdict)
 
 
-def _judged(device: Element, element: Element, verdict: Verdict) -> Binding:
+def _binding_of(device: Element, element: Element, verdict: BindingVerdict) -> Binding:
     what = verdict.what.format(source=_source(element))
     if not what.startswith(("its ", "the ", "a ")):
-        what = f"{_named(device)} {what}"
+        what = f"{_name_of_device(device)} {what}"
     return Binding(verdict.move, verdict.evacuation, what, verdict.way_out)
 
 
-def _named(device: Element) -> str:
+def _name_of_device(device: Element) -> str:
     """Return the name of a device in a sentence."""
     tag, target = str(device.tag), device.find("target")
     if tag == "interface":
@@ -261,7 +268,8 @@ def _host_devices(root: Element, but: Collection[str]) -> Iterator[Binding]:
             yield Binding(
                 NEVER,
                 LOST,
-                f"the host's {device_facts['type']} device {device_facts['address']} is passed through to it",
+                f"the host's {device_facts['type']} device {device_facts['address']} is passed"
+                " through to it",
                 table.BY_HAND,
                 kind=DEVICE,
             )
@@ -271,7 +279,10 @@ def _host_devices(root: Element, but: Collection[str]) -> Iterator[Binding]:
             nic.get("type") == "hostdev" and address is not None and pci_address(address) in but
         )
         if nic.get("type") in ("hostdev", "vdpa") and not is_free:
-            what = f"its interface {parse_interface(nic)['mac']} is a device of the host ({nic.get('type')})"
+            what = (
+                f"its interface {parse_interface(nic)['mac']} is a device of the host"
+                f" ({nic.get('type')})"
+            )
             yield Binding(NEVER, LOST, what, table.BY_HAND, kind=DEVICE)
 
 
@@ -281,7 +292,9 @@ def _host_devices(root: Element, but: Collection[str]) -> Iterator[Binding]:
 def _looked_up(
     device: Element, kind: str, *value: Any, what: str = "", way_out: str = ""
 ) -> Binding:
-    return Binding(LOOKED_UP, STARTS, f"{_named(device)} {what}", way_out, kind=kind, value=value)
+    return Binding(
+        LOOKED_UP, STARTS, f"{_name_of_device(device)} {what}", way_out, kind=kind, value=value
+    )
 
 
 def _sockets(device: Element, element: Element, kind: str) -> Iterator[Binding]:
@@ -292,10 +305,10 @@ def _sockets(device: Element, element: Element, kind: str) -> Iterator[Binding]:
                 device, place.get("address"), place.get("port"), UDP if kind == UDP else TCP
             )
         elif place is not None and is_here(place.get("address") or "localhost"):
-            yield _judged(
+            yield _binding_of(
                 device,
                 element,
-                Verdict(
+                BindingVerdict(
                     NEVER, LOST, "goes to a program of its host by a local address", table.BY_HAND
                 ),
             )
@@ -308,10 +321,12 @@ def _sockets(device: Element, element: Element, kind: str) -> Iterator[Binding]:
                 device, source.get("host"), source.get("service"), UDP if kind == UDP else TCP
             )
         elif is_here(source.get("host") or "localhost"):
-            yield _judged(
+            yield _binding_of(
                 device,
                 element,
-                Verdict(NEVER, LOST, "talks to a program of its host ({source})", table.BY_HAND),
+                BindingVerdict(
+                    NEVER, LOST, "talks to a program of its host ({source})", table.BY_HAND
+                ),
             )
 
 
@@ -324,10 +339,10 @@ def _unix(device: Element, source: Element) -> Iterator[Binding]:
             device, UNIX, path, what=f"has the socket {path}", way_out="make that folder there"
         )
     else:
-        yield _judged(
+        yield _binding_of(
             device,
             device,
-            Verdict(NEVER, LOST, "talks to a program of its host ({source})", table.BY_HAND),
+            BindingVerdict(NEVER, LOST, "talks to a program of its host ({source})", table.BY_HAND),
         )
 
 
@@ -391,10 +406,10 @@ def _random(generator: Element) -> Iterator[Binding]:
         and path
         and path not in table.RANDOM
     ):
-        yield _judged(
+        yield _binding_of(
             generator,
             generator,
-            Verdict(
+            BindingVerdict(
                 NEVER,
                 LOST,
                 f"is a device of its host ({path})",
@@ -435,7 +450,9 @@ def _forwards(forward: Element) -> Iterator[Binding]:
 # -- names ---------------------------------------------------------------------------------------
 
 
-def _names(element: Element, place: str, device: Element | None = None) -> Iterator[Binding]:
+def _bindings_by_path(
+    element: Element, place: str, device: Element | None = None
+) -> Iterator[Binding]:
     """Yield the bindings of the domain by a path, in an element or below."""
     for child in element:
         if not isinstance(child.tag, str):
@@ -450,16 +467,21 @@ def _names(element: Element, place: str, device: Element | None = None) -> Itera
                 yield from _path(f"{below}@{key}" if key else below, value, of)
             elif key and (below.endswith(("/backenddomain", "/filterref")) or key == "fdgroup"):
                 yield from _word(f"{below}@{key}", value, of)
-        yield from _names(child, below, of)
+        yield from _bindings_by_path(child, below, of)
 
 
 def _path(place: str, path: str, device: Element | None) -> Iterator[Binding]:
     row = table.name_of(place)
     subject = (
-        _named(device) if device is not None else f"its {place.partition('/')[0].partition('@')[0]}"
+        _name_of_device(device)
+        if device is not None
+        else f"its {place.partition('/')[0].partition('@')[0]}"
     )
     if row is None:
-        what = f"{subject} names {path} of its host ({place}), and it is not known that another host has the same"
+        what = (
+            f"{subject} names {path} of its host ({place}), and it is not known that another host"
+            " has the same"
+        )
         yield Binding(NEVER, LOST, what, table.BY_HAND)
     elif row.move == OFF:
         yield Binding(OFF, STARTS, f"{subject} has {row.why} ({path})", "shut it down")
@@ -503,7 +525,7 @@ def _path_there(place: str, path: str, subject: str) -> Iterator[Binding]:
 
 def _word(place: str, value: str, device: Element | None) -> Iterator[Binding]:
     """Yield the bindings of the domain by a name that is not a path."""
-    subject = _named(device) if device is not None else ""
+    subject = _name_of_device(device) if device is not None else ""
     if place.endswith("filterref@filter"):
         way_out = f"define it there (virsh nwfilter-define {shlex.quote(value)})"
         yield Binding(
@@ -521,7 +543,9 @@ def _word(place: str, value: str, device: Element | None) -> Iterator[Binding]:
 
 
 def _arguments(root: Element) -> Iterator[Binding]:
-    """Yield arguments for QEMU itself: libvirt does not look into them, and they may name anything."""
+    """Yield arguments for QEMU itself: libvirt does not look into them, and they may name
+    anything.
+    """
     values = [
         each.get("value") or ""
         for each in root.iter()
@@ -537,7 +561,10 @@ def _arguments(root: Element) -> Iterator[Binding]:
         if value.startswith("-"):
             option = value
         if option not in table.HARMLESS_ARGUMENTS or "/" in value:
-            what = f"it has an argument for QEMU itself ({value[:60]}), which may name something of its host"
+            what = (
+                f"it has an argument for QEMU itself ({value[:60]}), which may name something of"
+                " its host"
+            )
             yield Binding(
                 NEVER,
                 LOST,
@@ -559,7 +586,7 @@ def _numbers(root: Element) -> Iterator[Binding]:
                 way_out="give it another one, or auto='yes'",
             )
     for page in root.findall("memoryBacking/hugepages/page"):
-        size = size_bytes(_sized(page)) >> 10
+        size = size_bytes(_size_of_page(page)) >> 10
         if size:
             yield Binding(
                 LOOKED_UP,
@@ -597,12 +624,18 @@ def _jobs(root: Element) -> Iterator[Binding]:
     for disk in root.findall("devices/disk"):
         target = disk.find("target")
         if disk.find("mirror") is not None and target is not None:
-            way_out = "wait for the end of the job (run drover.compute.instance_disk_move again, if that has begun it), or end it with virsh blockjob"
-            what = f"a block job works on its disk {target.get('dev')}, with which libvirt migrates nothing"
+            way_out = (
+                "wait for the end of the job (run drover.compute.instance_disk_move again, if that"
+                " has begun it), or end it with virsh blockjob"
+            )
+            what = (
+                f"a block job works on its disk {target.get('dev')}, with which libvirt migrates"
+                " nothing"
+            )
             yield Binding(NEVER, STARTS, what, way_out, kind=JOB)
 
 
-def _sized(page: Element) -> Element:
+def _size_of_page(page: Element) -> Element:
     found = Element("size", {"unit": page.get("unit", "KiB")})
     found.text = page.get("size")
     return found

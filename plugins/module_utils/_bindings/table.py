@@ -29,7 +29,7 @@ HARMLESS, LOOKED_UP, OFF, LIVE, NEVER = "harmless", "looked_up", "off", "live", 
 STARTS, LOST = "starts", "lost"
 
 
-class Verdict(NamedTuple):
+class BindingVerdict(NamedTuple):
     """A row of the table.
 
     move, evacuation: as above. what: the words after the name of the device, as in "its disk vda
@@ -42,7 +42,7 @@ class Verdict(NamedTuple):
     way_out: str = ""
 
 
-class Kind(NamedTuple):
+class ElementTypes(NamedTuple):
     """The types of one element.
 
     path: of the element, below domain. attribute: the name of the attribute with the type; empty if
@@ -53,15 +53,16 @@ class Kind(NamedTuple):
     path: str
     attribute: str
     default: str | None
-    values: dict[str, Verdict]
+    values: dict[str, BindingVerdict]
 
 
-GOES = Verdict(HARMLESS, STARTS)
-CHECKED = Verdict(LOOKED_UP, STARTS)
+GOES = BindingVerdict(HARMLESS, STARTS)
+CHECKED = BindingVerdict(LOOKED_UP, STARTS)
 #: A socket: its source says who listens, see reading.py.
-SOCKET = Verdict(LOOKED_UP, STARTS)
-#: Devices of the host that a claim can give at the destination too; the facts have them as hostdevs.
-CLAIMED = Verdict(LOOKED_UP, STARTS)
+SOCKET = BindingVerdict(LOOKED_UP, STARTS)
+#: Devices of the host that a claim can give at the destination too; the facts have them as
+#: hostdevs.
+CLAIMED = BindingVerdict(LOOKED_UP, STARTS)
 
 #: The usual remedy for a person.
 BY_HAND = "take it away or move the instance by hand"
@@ -69,11 +70,11 @@ BY_HAND = "take it away or move the instance by hand"
 BY_TYPE = "by its type"
 
 
-def _never(what: str, way_out: str = BY_HAND) -> Verdict:
-    return Verdict(NEVER, LOST, what, way_out)
+def _never(what: str, way_out: str = BY_HAND) -> BindingVerdict:
+    return BindingVerdict(NEVER, LOST, what, way_out)
 
 
-def unknown(value: str) -> Verdict:
+def unknown(value: str) -> BindingVerdict:
     """Return the verdict on a type that the table does not have."""
     return _never(
         f"is of the type {value or 'none'}, of which it is not known that another host has the same"
@@ -89,7 +90,8 @@ CHARACTER = {
     "dev": _never("is a device of the host ({source})"),
     "file": _never(
         "writes into a file of the host ({source}), and what is in it does not go along",
-        "give it the type pty with a <log file=...>, whose name has the uuid of the domain, or move the instance by hand",
+        "give it the type pty with a <log file=...>, whose name has the uuid of the domain, or move"
+        " the instance by hand",
     ),
     "pipe": _never("is a pipe of the host ({source})"),
     "nmdm": _never("is a null modem of the host ({source})"),
@@ -118,12 +120,12 @@ HARMLESS_DEVICES = (
 )
 
 KINDS = (
-    Kind("devices/disk", "type", "file", _LAYER),
-    Kind("devices/disk//backingStore", "type", None, _LAYER),
-    Kind("devices/disk//mirror", "type", None, _LAYER),
-    Kind("devices/disk//dataStore", "type", None, _LAYER),
-    Kind("os/nvram", "type", None, _LAYER),
-    Kind(
+    ElementTypes("devices/disk", "type", "file", _LAYER),
+    ElementTypes("devices/disk//backingStore", "type", None, _LAYER),
+    ElementTypes("devices/disk//mirror", "type", None, _LAYER),
+    ElementTypes("devices/disk//dataStore", "type", None, _LAYER),
+    ElementTypes("os/nvram", "type", None, _LAYER),
+    ElementTypes(
         "devices/disk//reservations",
         "managed",
         None,
@@ -136,11 +138,11 @@ KINDS = (
         },
     ),
     *(
-        Kind(f"devices/{each}", "type", None if each == "smartcard" else "pty", CHARACTER)
+        ElementTypes(f"devices/{each}", "type", None if each == "smartcard" else "pty", CHARACTER)
         for each in _CHARACTER_DEVICES
         if each != "redirdev"
     ),
-    Kind(
+    ElementTypes(
         "devices/redirdev",
         "type",
         "spicevmc",
@@ -150,7 +152,7 @@ KINDS = (
             "unix": _never("redirects a USB device by the socket {source}"),
         },
     ),
-    Kind(
+    ElementTypes(
         "devices/smartcard",
         "mode",
         None,
@@ -160,7 +162,7 @@ KINDS = (
             "host-certificates": _never("is made of certificates of the host"),
         },
     ),
-    Kind(
+    ElementTypes(
         "devices/filesystem",
         "type",
         "mount",
@@ -169,7 +171,7 @@ KINDS = (
             for each in ("mount", "template", "file", "block", "ram", "bind", "volume")
         },
     ),
-    Kind(
+    ElementTypes(
         "devices/memory",
         "model",
         None,
@@ -181,7 +183,7 @@ KINDS = (
             "sgx-epc": _never("is memory of the processor of the host (SGX)"),
         },
     ),
-    Kind(
+    ElementTypes(
         "devices/interface",
         "type",
         None,
@@ -195,7 +197,7 @@ KINDS = (
             "vds": _never("is in a distributed switch of its host (vds)"),
         },
     ),
-    Kind(
+    ElementTypes(
         "devices/interface/target",
         "managed",
         None,
@@ -207,9 +209,11 @@ KINDS = (
             ),
         },
     ),
-    Kind("devices/interface/backend", "type", None, {"default": GOES, "passt": GOES}),
-    Kind("devices/hostdev", "mode", "subsystem", {"subsystem": CLAIMED, "capabilities": CLAIMED}),
-    Kind(
+    ElementTypes("devices/interface/backend", "type", None, {"default": GOES, "passt": GOES}),
+    ElementTypes(
+        "devices/hostdev", "mode", "subsystem", {"subsystem": CLAIMED, "capabilities": CLAIMED}
+    ),
+    ElementTypes(
         "devices/hostdev",
         "type",
         None,
@@ -217,7 +221,7 @@ KINDS = (
             ("pci", "mdev", "usb", "scsi", "scsi_host", "storage", "misc", "net"), CLAIMED
         ),
     ),
-    Kind(
+    ElementTypes(
         "devices/input",
         "type",
         None,
@@ -227,22 +231,23 @@ KINDS = (
             "passthrough": _never("is an input device of the host ({source})"),
         },
     ),
-    Kind(
+    ElementTypes(
         "devices/tpm/backend",
         "type",
         None,
         {
             "passthrough": _never("the host's TPM is passed through to it"),
             "external": _never("is a TPM that a program of the host emulates ({source})"),
-            "emulator": Verdict(
+            "emulator": BindingVerdict(
                 LIVE,
                 LOST,
-                "its emulated TPM keeps its state in a folder of this host, which a cold move does not take along",
+                "its emulated TPM keeps its state in a folder of this host, which a cold move does"
+                " not take along",
                 "move it live",
             ),
         },
     ),
-    Kind(
+    ElementTypes(
         "devices/rng/backend",
         "model",
         None,
@@ -252,48 +257,48 @@ KINDS = (
             "egd": _never("gets random numbers from a program by a socket ({source})"),
         },
     ),
-    Kind(
+    ElementTypes(
         "devices/graphics",
         "type",
         None,
         {
             **dict.fromkeys(("vnc", "spice", "rdp", "dbus"), CHECKED),
-            "egl-headless": Verdict(
+            "egl-headless": BindingVerdict(
                 OFF, STARTS, "draws with the graphics card of the host", "shut it down"
             ),
             "sdl": _never("is shown on the screen of the host ({source})"),
             "desktop": _never("is shown on the screen of the host"),
         },
     ),
-    Kind(
+    ElementTypes(
         "devices/graphics/listen",
         "type",
         None,
         dict.fromkeys(("address", "network", "socket", "none"), CHECKED),
     ),
-    Kind(
+    ElementTypes(
         "devices/video/model/acceleration",
         "accel3d",
         "no",
         {
             "no": GOES,
-            "yes": Verdict(
+            "yes": BindingVerdict(
                 OFF, STARTS, "draws with the graphics card of the host (accel3d)", "shut it down"
             ),
         },
     ),
-    Kind(
+    ElementTypes(
         "devices/video/driver",
         "name",
         "qemu",
         {
             "qemu": GOES,
-            "vhostuser": Verdict(
+            "vhostuser": BindingVerdict(
                 OFF, STARTS, "is drawn by a program of the host (vhostuser)", "shut it down"
             ),
         },
     ),
-    Kind(
+    ElementTypes(
         "devices/audio",
         "type",
         None,
@@ -317,21 +322,21 @@ KINDS = (
             },
         },
     ),
-    Kind("devices/crypto/backend", "model", None, {"builtin": GOES, "lkcf": GOES}),
-    Kind(
+    ElementTypes("devices/crypto/backend", "model", None, {"builtin": GOES, "lkcf": GOES}),
+    ElementTypes(
         "devices/pstore",
         "backend",
         "",
         {"acpi-erst": _never("keeps its content in a file of the host ({source})")},
     ),
-    Kind(
+    ElementTypes(
         "devices/shmem",
         "",
         "",
         {"": _never("is memory that it shares with other guests or programs of its host")},
     ),
-    Kind("devices/lease", "", "", {"": CHECKED}),
-    Kind(
+    ElementTypes("devices/lease", "", "", {"": CHECKED}),
+    ElementTypes(
         "launchSecurity",
         "type",
         "",
@@ -369,14 +374,16 @@ HARMLESS_ARGUMENTS = (
 
 
 class Name(NamedTuple):
-    """Names in the XML. place: a pattern of their places, such as ``devices/*/source@file``, where ``*`` is one step and ``**`` any."""
+    """Names in the XML. place: a pattern of their places, such as ``devices/*/source@file``, where
+    ``*`` is one step and ``**`` any.
+    """
 
     place: str
     move: str
     why: str
 
 
-def _names(move: str, why: str, *places: str) -> tuple[Name, ...]:
+def _names_at(move: str, why: str, *places: str) -> tuple[Name, ...]:
     return tuple(Name(place, move, why) for place in places)
 
 
@@ -400,20 +407,21 @@ NEWER = (
     *("devices/graphics@username", "devices/sound@streams", "devices/interface/driver@model"),
 )
 
-#: The verdict on each text of the schema that can name something of the host; the first row whose pattern fits counts.
+#: The verdict on each text of the schema that can name something of the host; the first row whose
+#: pattern fits counts.
 NAMES = (
     # Before the patterns that would take them too.
-    *_names(LOOKED_UP, "leases of a lock manager", "devices/lease/**"),
-    *_names(
+    *_names_at(LOOKED_UP, "leases of a lock manager", "devices/lease/**"),
+    *_names_at(
         OFF,
         "a graphics card of the host",
         "devices/graphics/gl@rendernode",
         "devices/video/**@rendernode",
     ),
-    *_names(LOOKED_UP, "boot files", "sysinfo/entry@file"),
-    *_names(NEVER, "a descriptor that a program has opened", "**/source@fdgroup"),
+    *_names_at(LOOKED_UP, "boot files", "sysinfo/entry@file"),
+    *_names_at(NEVER, "a descriptor that a program has opened", "**/source@fdgroup"),
     # Words for people and names of the guest itself.
-    *_names(
+    *_names_at(
         HARMLESS,
         "words",
         "name",
@@ -425,7 +433,7 @@ NAMES = (
         "sysinfo/**",
         "datacenterpath",
     ),
-    *_names(
+    *_names_at(
         HARMLESS,
         "where the guest sees a device",
         "**/address@*",
@@ -435,7 +443,7 @@ NAMES = (
         "**/boot@*",
         "**/master@*",
     ),
-    *_names(
+    *_names_at(
         HARMLESS,
         "a unit or a number",
         "**@unit",
@@ -443,7 +451,7 @@ NAMES = (
         "devices/memory/uuid",
         "throttlegroups**",
     ),
-    *_names(
+    *_names_at(
         HARMLESS,
         "a property of the guest's hardware",
         *(
@@ -477,13 +485,13 @@ NAMES = (
         *("devices/graphics@username", "devices/sound@streams"),
         *("devices/hostdev/ip@*", "devices/hostdev/route@*"),
     ),
-    *_names(
+    *_names_at(
         HARMLESS,
         "libvirt makes a label or a control group of that name",
         "**/seclabel**",
         "resource/fibrechannel@appid",
     ),
-    *_names(
+    *_names_at(
         HARMLESS,
         "CPUs and cells, which the claim decides",
         "cputune/**",
@@ -492,15 +500,15 @@ NAMES = (
         "devices/memory/source/nodemask",
         "vcpu**",
     ),
-    *_names(
+    *_names_at(
         HARMLESS,
         "an image has the same parts everywhere",
         "**/encryption/**/cipher@*",
         "**/encryption/**/ivgen@*",
     ),
     # Places that a check at the destination looks up.
-    *_names(LOOKED_UP, "secrets", "**/secret@*", "**/encryption@secret"),
-    *_names(
+    *_names_at(LOOKED_UP, "secrets", "**/secret@*", "**/encryption@secret"),
+    *_names_at(
         LOOKED_UP,
         "disks",
         *(
@@ -512,7 +520,7 @@ NAMES = (
         ),
         *("**/dataStore/**", "os/nvram/source**", "os/nvram"),
     ),
-    *_names(
+    *_names_at(
         LOOKED_UP,
         "boot files",
         "os/loader",
@@ -524,30 +532,30 @@ NAMES = (
         "os/nvram@template",
         "os/varstore@*",
     ),
-    *_names(
+    *_names_at(
         LOOKED_UP,
         "networks and bridges",
         "devices/interface/source@*",
         "devices/interface/virtualport/**",
         "devices/interface/source/**",
     ),
-    *_names(LOOKED_UP, "packet filters", "devices/interface/filterref**"),
-    *_names(
+    *_names_at(LOOKED_UP, "packet filters", "devices/interface/filterref**"),
+    *_names_at(
         LOOKED_UP,
         "files that have to exist",
         "devices/interface/script@path",
         "devices/interface/downscript@path",
         "**/rom@file",
     ),
-    *_names(
+    *_names_at(
         LOOKED_UP,
         "files that have to exist",
         "**/knownHosts@path",
         "**/identity@keyfile",
         "**/identity@agentsock",
     ),
-    *_names(LOOKED_UP, "the emulator", "devices/emulator"),
-    *_names(
+    *_names_at(LOOKED_UP, "the emulator", "devices/emulator"),
+    *_names_at(
         LOOKED_UP,
         "addresses, ports and sockets",
         *(
@@ -557,16 +565,16 @@ NAMES = (
             "devices/interface/portForward**",
         ),
     ),
-    *_names(LOOKED_UP, "logs", "**/log@file", "devices/interface/backend@logFile"),
-    *_names(
+    *_names_at(LOOKED_UP, "logs", "**/log@file", "devices/interface/backend@logFile"),
+    *_names_at(
         LOOKED_UP,
         "the other end of a character device, by its type",
         *(f"devices/{each}/source@*" for each in _CHARACTER_DEVICES),
     ),
-    *_names(LOOKED_UP, "where random numbers come from, by its type", "devices/rng/backend**"),
-    *_names(HARMLESS, "the other end that libvirt chose", "devices/*@tty"),
+    *_names_at(LOOKED_UP, "where random numbers come from, by its type", "devices/rng/backend**"),
+    *_names_at(HARMLESS, "the other end that libvirt chose", "devices/*@tty"),
     # Places with the verdict of the type of the element.
-    *_names(
+    *_names_at(
         NEVER,
         BY_TYPE,
         *(
@@ -589,17 +597,17 @@ NAMES = (
         *("devices/graphics@address", "devices/interface/driver@model"),
     ),
     # Places that no check looks up.
-    *_names(NEVER, "a device of the host whose use is limited", "blkiotune/device/path"),
-    *_names(
+    *_names_at(NEVER, "a device of the host whose use is limited", "blkiotune/device/path"),
+    *_names_at(
         NEVER,
         "a device for network packets",
         "devices/interface/backend@tap",
         "devices/interface/backend@vhost",
     ),
-    *_names(NEVER, "a driver domain", "devices/interface/backenddomain@name"),
-    *_names(NEVER, "a control group of the host", "resource/partition"),
-    *_names(NEVER, "arguments for the emulator", "commandline**"),
-    *_names(
+    *_names_at(NEVER, "a driver domain", "devices/interface/backenddomain@name"),
+    *_names_at(NEVER, "a control group of the host", "resource/partition"),
+    *_names_at(NEVER, "arguments for the emulator", "commandline**"),
+    *_names_at(
         NEVER,
         "what other hypervisors start a guest from",
         "bootloader**",
@@ -619,7 +627,9 @@ SAME_EVERYWHERE = {
 
 @functools.lru_cache(maxsize=4096)
 def name_of(place: str) -> Name | None:
-    """Return the row of a place, such as ``devices/disk/source@file``; None if the table has none."""
+    """Return the row of a place, such as ``devices/disk/source@file``; None if the table has
+    none.
+    """
     return next((each for each in NAMES if _pattern(each.place).fullmatch(place)), None)
 
 

@@ -32,7 +32,7 @@ from .reading import Binding
 _OF_RUNNING = (reading.PORT, reading.CID, reading.PAGES)
 
 
-class Taken:
+class ExclusiveResources:
     """The ports, sockets and CIDs that the running guests of a host have and that only one guest
     can have.
 
@@ -46,12 +46,12 @@ class Taken:
         for domain in conn.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE):
             try:
                 if domain.UUIDString() != but:
-                    self._add(domain.name(), domain.XMLDesc(0))
+                    self._add_numbers(domain.name(), domain.XMLDesc(0))
             except libvirt.libvirtError as exc:
                 if _libvirt.code_of(exc) != libvirt.VIR_ERR_NO_DOMAIN:
                     raise
 
-    def _add(self, name: str, text: str) -> None:
+    def _add_numbers(self, name: str, text: str) -> None:
         for console in parse(text).findall("devices/graphics"):
             for key in ("port", "tlsPort", "websocket"):
                 if integer(console.get(key), 0) > 0:
@@ -66,7 +66,9 @@ class Taken:
                 self._others[binding.kind, binding.value[0]] = name
 
     def user(self, binding: Binding) -> str | None:
-        """Return the name of the guest that has the thing a binding needs; None if no guest has it."""
+        """Return the name of the guest that has the thing a binding needs; None if no guest has
+        it.
+        """
         if binding.kind == reading.PORT:
             address, number, protocol = binding.value
             return next(
@@ -106,7 +108,7 @@ def reasons(
         and (each.kind not in _OF_RUNNING or (live and each.only != reading.NEXT_START))
     ]
     taken = (
-        Taken(destination, but)
+        ExclusiveResources(destination, but)
         if any(each.kind in (reading.PORT, reading.UNIX, reading.CID) for each in needs)
         else None
     )
@@ -123,7 +125,7 @@ def reasons(
     return sentences
 
 
-def _of_taken(taken: Taken | None, binding: Binding, where: str) -> str | None:
+def _of_taken(taken: ExclusiveResources | None, binding: Binding, where: str) -> str | None:
     user = taken.user(binding) if taken is not None else None
     return f"{user} has that on {where}" if user else None
 
@@ -175,7 +177,8 @@ def _lack_of_libvirt(conn: Any, binding: Binding, where: str) -> str | None:
     except libvirt.libvirtError as exc:
         if _libvirt.code_of(exc) == libvirt.VIR_ERR_NO_NWFILTER:
             return f"that does not exist on {where}"
-        # A hypervisor without the driver of filters starts no guest that has one; other connections, such as test:///, have none.
+        # A hypervisor without the driver of filters starts no guest that has one; other
+        # connections, such as test:///, have none.
         if _libvirt.code_of(exc) != libvirt.VIR_ERR_NO_SUPPORT or (
             binding.kind == reading.FILTER and conn.getType() == "QEMU"
         ):
@@ -190,7 +193,7 @@ def reasons_here(conn: Any, bindings: Iterable[Binding], where: str, but: str) -
     :param conn: libvirt of this host; :param where: its name; :param but: the uuid of the guest.
     """
     needs = [each for each in bindings if each.kind and each.kind != reading.DEVICE]
-    taken = Taken(conn, but) if needs else None
+    taken = ExclusiveResources(conn, but) if needs else None
     sentences = []
     for binding in needs:
         lack = (

@@ -16,7 +16,7 @@ from .._domain.definition import parse_domain, with_password, without_passwords
 from .._libvirt import binding
 from .._libvirt.binding import LibvirtProblem, host_name
 from .._libvirt.xml import parse
-from .._orders.unfinished import Unfinished
+from .._orders.unfinished import UnfinishedBuild
 from .._ownership.move_record import KeptFile
 
 
@@ -34,7 +34,7 @@ class DomainCall:
         self.kept_files: list[KeptFile] = []
         # True if a change was made and not undone.
         self.begun = False
-        self.unfinished: Unfinished | None = None
+        self.unfinished: UnfinishedBuild | None = None
         self.xml: str | None = None
         self.uuid: str | None = None
         self.name: str | None = None
@@ -77,7 +77,8 @@ class DomainCall:
             raise LibvirtProblem("The option xml has no <name>: give the domain one.")
         if wanted_name is not None and wanted_name != parsed["name"]:
             raise LibvirtProblem(
-                f"The option name is {wanted_name!r} but the XML is of {parsed['name']!r}: make them the same."
+                f"The option name is {wanted_name!r} but the XML is of {parsed['name']!r}: make"
+                " them the same."
             )
         own = parsed["uuid"]
         if own is not None:
@@ -108,13 +109,14 @@ class DomainCall:
         by_name = power.find(self.conn, name=self.name) if self.name else None
         if by_uuid is not None and self.name and by_uuid.name() != self.name:
             raise LibvirtProblem(
-                f"The uuid {self.uuid} belongs to the domain {by_uuid.name()!r} on {host_name()}, not to {self.name!r}: "
-                "correct the uuid or the name."
+                f"The uuid {self.uuid} belongs to the domain {by_uuid.name()!r} on {host_name()},"
+                f" not to {self.name!r}: correct the uuid or the name."
             )
         if self.uuid and by_name is not None and by_name.UUIDString() != self.uuid:
             raise LibvirtProblem(
-                f"A domain named {self.name!r} with another uuid ({by_name.UUIDString()}, not {self.uuid}) exists on {host_name()}: "
-                "choose another name, or remove that domain first."
+                f"A domain named {self.name!r} with another uuid ({by_name.UUIDString()}, not"
+                f" {self.uuid}) exists on {host_name()}: choose another name, or remove that domain"
+                " first."
             )
         return by_uuid if by_uuid is not None else by_name
 
@@ -122,6 +124,7 @@ class DomainCall:
         """Return the XML of a domain that is missing."""
         if self.xml is None:
             raise LibvirtProblem(
-                f"There is no domain {self.name or self.uuid} on {host_name()}: give its xml to have it defined."
+                f"There is no domain {self.name or self.uuid} on {host_name()}: give its xml to"
+                " have it defined."
             )
         return self.xml

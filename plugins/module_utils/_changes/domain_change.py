@@ -20,7 +20,7 @@ from .._images import images
 from .._libvirt.binding import LibvirtProblem, libvirt
 from .._orders import orders
 from .._orders.records import Records
-from .._orders.unfinished import Unfinished
+from .._orders.unfinished import UnfinishedBuild
 from .domain_call import DomainCall
 from .presence import Presence
 from .removal import Removal, is_no_domain
@@ -53,8 +53,8 @@ class DomainChange:
             return self._run_alone()
 
     def _run_alone(self) -> dict[str, object]:
-        uuid, order = self._locked(), self.call.params["order"]
-        with self._alone(uuid):
+        uuid, order = self._uuid_to_lock(), self.call.params["order"]
+        with self._lock_domain(uuid):
             try:
                 if uuid is not None:
                     # After a withdrawal the domain may have left; the except clause reads it.
@@ -73,7 +73,7 @@ class DomainChange:
                     return self._run()
                 raise
 
-    def _locked(self) -> str | None:
+    def _uuid_to_lock(self) -> str | None:
         """Return the uuid of the domain to lock, or None."""
         if self.call.module.check_mode:
             return None
@@ -82,7 +82,7 @@ class DomainChange:
         found = self.call.find()
         return found.UUIDString() if found is not None else None
 
-    def _alone(self, uuid: str | None) -> contextlib.AbstractContextManager[None]:
+    def _lock_domain(self, uuid: str | None) -> contextlib.AbstractContextManager[None]:
         """Lock the domain against other calls of any run."""
         if uuid is None:
             return contextlib.nullcontext()
@@ -107,7 +107,9 @@ class DomainChange:
     def _run(self) -> dict[str, object]:
         domain = self.call.find()
         if self.call.uuid is not None:
-            self.call.unfinished = Unfinished(Records(), self.call.uuid, self.call.params["order"])
+            self.call.unfinished = UnfinishedBuild(
+                Records(), self.call.uuid, self.call.params["order"]
+            )
             if domain is not None and not self.call.module.check_mode:
                 self.call.unfinished.end()
         before = self._picture(domain)

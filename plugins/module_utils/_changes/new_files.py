@@ -26,20 +26,22 @@ class NewFiles:
     def __init__(self, call: DomainCall, refusals: Refusals) -> None:
         self.call, self._refusals = call, refusals
 
-    def to_make(self) -> list[tuple[str, Callable[[], ownership.Candidate]]]:
+    def to_make(self) -> list[tuple[str, Callable[[], ownership.RemovalCandidate]]]:
         """Return ``[(path, function that creates it)]`` for the missing files."""
-        creations: list[tuple[str, Callable[[], ownership.Candidate]]] = []
+        creations: list[tuple[str, Callable[[], ownership.RemovalCandidate]]] = []
         for disk in self.call.params["disks"]:
             if disk["pool"]:
                 creations += self._volume_to_make(disk)
                 continue
             if disk["size_gb"] is not None and disk["size_gb"] < 1:
                 raise images.ImageProblem(
-                    f"The disk {disk['path']} cannot have {disk['size_gb']} GiB: size_gb is 1 or more."
+                    f"The disk {disk['path']} cannot have {disk['size_gb']} GiB: size_gb is 1 or"
+                    " more."
                 )
             if disk["backing_file"] and disk["format"] != "qcow2":
                 raise images.ImageProblem(
-                    f"The disk {disk['path']} is {disk['format']}, but only qcow2 can have a backing_file."
+                    f"The disk {disk['path']} is {disk['format']}, but only qcow2 can have a"
+                    " backing_file."
                 )
             self._refusals.refuse_used(disk["path"])
             if disk["backing_file"]:
@@ -65,7 +67,7 @@ class NewFiles:
 
     def _volume_to_make(
         self, disk: Mapping[str, Any]
-    ) -> list[tuple[str, Callable[[], ownership.Candidate]]]:
+    ) -> list[tuple[str, Callable[[], ownership.RemovalCandidate]]]:
         """Return the list of to_make() for one volume."""
         place, image, digits = (disk["pool"], disk["volume"]), None, None
         if disk["backing_file"]:
@@ -79,7 +81,7 @@ class NewFiles:
                 else None
             )
         self._refusals.refuse_used_device(place)
-        make: list[tuple[str, Callable[[], ownership.Candidate]]] = []
+        make: list[tuple[str, Callable[[], ownership.RemovalCandidate]]] = []
         is_clone = image is not None and self._is_clone(place)
         if volumes.check(
             self.call.conn,
@@ -108,18 +110,20 @@ class NewFiles:
     def _is_unfinished(self, place: tuple[str, str], key: str) -> bool:
         return self.call.unfinished is not None and self.call.unfinished.has(place, key)
 
-    def _make_volume(self, place: tuple[str, str], size_gb: int) -> ownership.Candidate:
+    def _make_volume(self, place: tuple[str, str], size_gb: int) -> ownership.RemovalCandidate:
         if self.call.unfinished is not None:
             self.call.unfinished.begin(place)
         volumes.make(self.call.conn, *place, size_gb)
         if self.call.unfinished is not None:
             self.call.unfinished.made(place, block_volumes.key_of(self.call.conn, *place))
-        return ownership.Candidate("/".join(place), by_use=True, volume=place)
+        return ownership.RemovalCandidate("/".join(place), by_use=True, volume=place)
 
     def _clone_volume(
         self, place: tuple[str, str], size_gb: int, file: str, image: str, digits: str
-    ) -> ownership.Candidate:
-        """Make a volume as a clone of its image, or make an empty volume for a copy of the image."""
+    ) -> ownership.RemovalCandidate:
+        """Make a volume as a clone of its image, or make an empty volume for a copy of the
+        image.
+        """
         try:
             source = rbd_images.bring(
                 self.call.conn,
@@ -135,19 +139,20 @@ class NewFiles:
         except LibvirtProblem as exc:
             made = self._make_volume(place, size_gb)
             self.call.module.warn(
-                f"{file} is copied into {'/'.join(place)}, which takes longer and more space than a clone: {exc}"
+                f"{file} is copied into {'/'.join(place)}, which takes longer and more space than a"
+                f" clone: {exc}"
             )
             return made
-        return ownership.Candidate("/".join(place), by_use=True, volume=place)
+        return ownership.RemovalCandidate("/".join(place), by_use=True, volume=place)
 
     def _fill_volume(
         self, place: tuple[str, str], size_gb: int, file: str, image: str
-    ) -> ownership.Candidate:
+    ) -> ownership.RemovalCandidate:
         """Copy the image into a volume, or give the clone of an image its size."""
         if self.call.unfinished is not None and self._is_clone(place):
             if rbd_images.finish(self.call.conn, *place, size_gb):
-                return ownership.Candidate("/".join(place), by_use=True, volume=place)
+                return ownership.RemovalCandidate("/".join(place), by_use=True, volume=place)
             # From here on the volume is not a clone with all its data.
             self.call.unfinished.begin(place)
         volumes.fill(self.call.conn, *place, file, image)
-        return ownership.Candidate("/".join(place), by_use=True, volume=place)
+        return ownership.RemovalCandidate("/".join(place), by_use=True, volume=place)

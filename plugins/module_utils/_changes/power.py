@@ -64,14 +64,14 @@ def _act(conn: Any, wanted: NamedDomain, given: _Options, check_mode: bool) -> _
     }
     local = binding.is_local(given["uri"])
     try:
-        with _alone(wanted, given, check_mode):
+        with _lock_domain(wanted, given, check_mode):
             return _act_alone(conn, wanted, given, check_mode, answer, local)
     except (LibvirtProblem, OSError) as exc:
         # Another call works on the domain, so its current state proves nothing.
         return {**answer, "status": "failed", "message": str(exc)}
 
 
-def _alone(
+def _lock_domain(
     wanted: NamedDomain, given: _Options, check_mode: bool
 ) -> contextlib.AbstractContextManager[None]:
     if check_mode:
@@ -103,7 +103,8 @@ def _act_alone(
             }
         if wanted["name"] not in (None, domain.name()):
             raise LibvirtProblem(
-                f"the domain {wanted['uuid']} is named {domain.name()!r} on {host_name()}, not {wanted['name']!r}"
+                f"the domain {wanted['uuid']} is named {domain.name()!r} on {host_name()}, not"
+                f" {wanted['name']!r}"
             )
         answer["name"] = domain.name()
         answer["before"] = power.state_of(domain)
@@ -113,7 +114,7 @@ def _act_alone(
             if given["timeout"] > 0:
                 power.refuse_opposite(domain, "poweroff")
         if answer["changed"] and not check_mode:
-            _change(conn, domain, given)
+            _change_power(conn, domain, given)
         answer["domain"] = read_domain(domain, local)
     except (LibvirtProblem, libvirt.libvirtError) as exc:
         answer["status"] = "failed"
@@ -125,7 +126,7 @@ def _act_alone(
     return answer
 
 
-def _change(conn: Any, domain: Any, given: _Options) -> None:
+def _change_power(conn: Any, domain: Any, given: _Options) -> None:
     if given["state"] == "running":
         power.start(domain, given["timeout"])
     elif given["state"] == "stopped":

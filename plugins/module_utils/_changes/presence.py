@@ -31,7 +31,7 @@ class Presence:
 
     def __init__(self, call: DomainCall) -> None:
         self.call, self._refusals = call, Refusals(call)
-        self._made: list[ownership.Candidate] = []
+        self._made: list[ownership.RemovalCandidate] = []
         self._defined_here = False
 
     def reach(self, domain: Any) -> tuple[bool, HostDomain]:
@@ -62,8 +62,9 @@ class Presence:
         other_size, larger = self._other_size(domain), self._larger(domain)
         if other_size is not None and domain.isActive() and state != "stopped":
             raise LibvirtProblem(
-                f"{domain.name()} on {host_name()} is {current}, and its vCPUs, memory and flavor are changed while it is shut off: "
-                "shut it off first (drover.compute.instance_stop)."
+                f"{domain.name()} on {host_name()} is {current}, and its vCPUs, memory and flavor"
+                " are changed while it is shut off: shut it off first"
+                " (drover.compute.instance_stop)."
             )
         changed = (
             domain is None
@@ -82,7 +83,7 @@ class Presence:
             foretold["state"] = final
             return changed, foretold
         if changed:
-            domain = self._change(domain, to_make, reached, set_autostart, other_size, larger)
+            domain = self._make_domain(domain, to_make, reached, set_autostart, other_size, larger)
         return changed, read_domain(domain, self.call.local)
 
     def _other_size(self, domain: Any) -> str | None:
@@ -104,12 +105,13 @@ class Presence:
         )
         if resized_text is not None and not domain.isPersistent():
             raise LibvirtProblem(
-                f"{domain.name()} on {host_name()} is transient, so nothing of it can be redefined: define it first."
+                f"{domain.name()} on {host_name()} is transient, so nothing of it can be redefined:"
+                " define it first."
             )
         if resized_text is not None and not domain.isActive() and _has_saved_memory(domain):
             raise LibvirtProblem(
-                f"{domain.name()} on {host_name()} has its memory saved, and would start with the old size: start it, or drop the "
-                "image with virsh managedsave-remove."
+                f"{domain.name()} on {host_name()} has its memory saved, and would start with the"
+                " old size: start it, or drop the image with virsh managedsave-remove."
             )
         return resized_text
 
@@ -119,7 +121,8 @@ class Presence:
             return None
         if not self.call.local:
             raise LibvirtProblem(
-                f"disk_gb works on the hypervisor only, and {self.call.params['uri']} is another machine: run the module there."
+                f"disk_gb works on the hypervisor only, and {self.call.params['uri']} is another"
+                " machine: run the module there."
             )
         return resize.growth(read_domain(domain, self.call.local), self.call.params["disk_gb"])
 
@@ -138,10 +141,10 @@ class Presence:
                     disk["capacity_bytes"] = larger[1]
         return facts
 
-    def _change(
+    def _make_domain(
         self,
         domain: Any,
-        to_make: list[tuple[str, Callable[[], ownership.Candidate]]],
+        to_make: list[tuple[str, Callable[[], ownership.RemovalCandidate]]],
         reached: bool,
         set_autostart: bool,
         other_size: str | None = None,
@@ -179,11 +182,13 @@ class Presence:
             self.call.begun = bool(leftovers) or not is_new
             if isinstance(exc, libvirt.libvirtError):
                 exc = LibvirtProblem(
-                    f"{self.call.name or self.call.uuid} cannot be brought to {self.call.params['state']} on {host_name()}: {binding.text_of(exc)}."
+                    f"{self.call.name or self.call.uuid} cannot be brought to"
+                    f" {self.call.params['state']} on {host_name()}: {binding.text_of(exc)}."
                 )
             if leftovers:
                 raise LibvirtProblem(
-                    f"{exc} Not everything that this call created could be removed: {'; '.join(leftovers)}."
+                    f"{exc} Not everything that this call created could be removed:"
+                    f" {'; '.join(leftovers)}."
                 ) from exc
             raise exc
 
@@ -196,7 +201,7 @@ class Presence:
         text = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
         for path in files_of_start(text, binding.is_system(self.call.conn)):
             if not os.path.lexists(path):
-                self._made.append(ownership.Candidate(path, by_use=True))
+                self._made.append(ownership.RemovalCandidate(path, by_use=True))
 
     def _undo(self, domain: Any, is_new: bool) -> list[str]:
         """Remove all objects that this call has created, the last first. Return descriptions of the

@@ -23,7 +23,9 @@ from .domain_call import DomainCall
 
 
 class Refusals:
-    """The refusals of a call: files that are another's, and hardware that the host does not have."""
+    """The refusals of a call: files that are another's, and hardware that the host does not
+    have.
+    """
 
     def __init__(self, call: DomainCall) -> None:
         self.call = call
@@ -38,11 +40,13 @@ class Refusals:
             user = device and self._needs_of_others().user(device, look(device))
         except (OSError, access.Unresponsive) as exc:
             raise images.ImageProblem(
-                f"The volume {'/'.join(place)} cannot be read on {host_name()}: {backing.reason_of(exc)}."
+                f"The volume {'/'.join(place)} cannot be read on {host_name()}:"
+                f" {backing.reason_of(exc)}."
             ) from exc
         if user:
             raise images.ImageProblem(
-                f"The device {device} is in use by {user[0]} on {host_name()}: choose another pool for {self.call.name}."
+                f"The device {device} is in use by {user[0]} on {host_name()}: choose another pool"
+                f" for {self.call.name}."
             )
 
     def _needs_of_others(self) -> Needs:
@@ -61,7 +65,8 @@ class Refusals:
             ) from exc
         if user:
             raise images.ImageProblem(
-                f"The file {path} is in use by {user[0]} on {host_name()}: choose another path for {self.call.name}."
+                f"The file {path} is in use by {user[0]} on {host_name()}: choose another path for"
+                f" {self.call.name}."
             )
         looked_up = self.call.params["looked_up"]
         if looked_up is not None and sighting.real not in looked_up:
@@ -79,8 +84,9 @@ class Refusals:
             ) from exc
         if writer:
             raise images.ImageProblem(
-                f"The image {image} of {disk} is, or is backed by, a file that the domain {writer} on {host_name()} writes to, which "
-                "would destroy the new disk: use a copy of that image."
+                f"The image {image} of {disk} is, or is backed by, a file that the domain {writer}"
+                f" on {host_name()} writes to, which would destroy the new disk: use a copy of that"
+                " image."
             )
 
     def refuse_links(self) -> None:
@@ -90,7 +96,8 @@ class Refusals:
         if self.call.links:
             what = ", ".join(f"{path} is {real}" for path, real in sorted(self.call.links.items()))
             raise images.ImageProblem(
-                f"On {host_name()} {what}, and whether another hypervisor uses that was not looked up."
+                f"On {host_name()} {what}, and whether another hypervisor uses that was not"
+                " looked up."
             )
 
     def refuse_used_disks(self) -> None:
@@ -114,7 +121,8 @@ class Refusals:
                 user = sources.user_of(self.call.conn, origin, self.call.uuid)
                 if user:
                     raise LibvirtProblem(
-                        f"The disk {disk['source']} of {self.call.name} is in use by the domain {user} on {host_name()}: two writers would destroy it."
+                        f"The disk {disk['source']} of {self.call.name} is in use by the domain"
+                        f" {user} on {host_name()}: two writers would destroy it."
                     )
 
     def _refuse_missing(self, path: str) -> None:
@@ -125,8 +133,8 @@ class Refusals:
             raise images.ImageProblem(str(exc)) from exc
         if not exists:
             raise images.ImageProblem(
-                f"The disk {path} of {self.call.name} is not on {host_name()}, and a disk with source is never made: mount or make it there, or "
-                "correct its path."
+                f"The disk {path} of {self.call.name} is not on {host_name()}, and a disk with"
+                " source is never made: mount or make it there, or correct its path."
             )
 
     def _refuse_other_names(self, path: str) -> None:
@@ -136,8 +144,9 @@ class Refusals:
         status = look(path).status
         if status is not None and stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
             raise images.ImageProblem(
-                f"The disk {path} of {self.call.name} has {status.st_nlink} names (hard links) on {host_name()}, and a guest of any host may write to it by "
-                "another one: give it a copy, or remove the other names."
+                f"The disk {path} of {self.call.name} has {status.st_nlink} names (hard links) on"
+                f" {host_name()}, and a guest of any host may write to it by another one: give it a"
+                " copy, or remove the other names."
             )
 
     def refuse_not_offered(self) -> None:
@@ -162,6 +171,7 @@ class Refusals:
         )
         if path is not None and os.path.lexists(path):
             raise LibvirtProblem(
-                f"{self.call.name} cannot be built on {host_name()}: {path} has the UEFI variables of an earlier domain of this name. Move that file "
-                "away, or give the instance another name."
+                f"{self.call.name} cannot be built on {host_name()}: {path} has the UEFI variables"
+                " of an earlier domain of this name. Move that file away, or give the instance"
+                " another name."
             )

@@ -61,14 +61,16 @@ class Removal:
             own.remove()
         except OSError as exc:
             raise LibvirtProblem(
-                f"The image {exc.filename} of {self.call.name} on {host_name()} cannot be removed: {exc.strerror}."
+                f"The image {exc.filename} of {self.call.name} on {host_name()} cannot be removed:"
+                f" {exc.strerror}."
             ) from exc
         self.call.removed_files = own.removed
         self.call.kept_files = own.kept + self._images_behind(facts, own.kept) + copies
         for mdev in _mdevs.remove(self.call.conn, mdevs, self.call.uuid):
             # Discovery shows the device as free, and the next instance gets it.
             self.call.module.warn(
-                f"The mediated device {mdev['uuid']} of {self.call.name} stays on {host_name()}: {mdev['reason']}."
+                f"The mediated device {mdev['uuid']} of {self.call.name} stays on {host_name()}:"
+                f" {mdev['reason']}."
             )
         try:
             if persistent:
@@ -91,14 +93,18 @@ class Removal:
             return [
                 {
                     "path": record["destination"],
-                    "reason": f"a move of the disk {record['target']} that {record['host']} had begun has made it",
+                    "reason": (
+                        f"a move of the disk {record['target']} that {record['host']} had begun has"
+                        " made it"
+                    ),
                 }
             ]
         raise LibvirtProblem(
-            f"The disk {record['target']} of {self.call.name} on {host_name()} is being moved to {record['destination']}, "
-            f"so {self.call.name} was not removed: nothing "
-            "would name the copy any more. End the move first: ansible-playbook drover.compute.instance_disk_move "
-            f"-e drover_instance={self.call.uuid} -e drover_disk={record['target']} -e drover_abort=true."
+            f"The disk {record['target']} of {self.call.name} on {host_name()} is being moved to"
+            f" {record['destination']}, so {self.call.name} was not removed: nothing would name the"
+            " copy any more. End the move first: ansible-playbook"
+            f" drover.compute.instance_disk_move -e drover_instance={self.call.uuid} -e"
+            f" drover_disk={record['target']} -e drover_abort=true."
         )
 
     def _images_behind(self, facts: HostDomain, named: Iterable[KeptFile]) -> list[KeptFile]:
@@ -126,7 +132,8 @@ class Removal:
             return ownership.Ownership(self.call.conn, self.call.uuid, self.call.name, [])
         if not self.call.local:
             raise LibvirtProblem(
-                f"remove_disks works on the hypervisor only, and {self.call.params['uri']} is another machine: run the module there."
+                f"remove_disks works on the hypervisor only, and {self.call.params['uri']} is"
+                " another machine: run the module there."
             )
         candidates = ownership.candidates_of(self.call.conn, texts_of(domain))
         return ownership.Ownership(

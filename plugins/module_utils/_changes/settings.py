@@ -83,10 +83,11 @@ def _act(conn: Any, wanted: NamedDomain, given: _Options, check_mode: bool) -> _
                 }
             if wanted["name"] not in (None, domain.name()):
                 raise LibvirtProblem(
-                    f"the domain {wanted['uuid']} is named {domain.name()!r} on {host_name()}, not {wanted['name']!r}"
+                    f"the domain {wanted['uuid']} is named {domain.name()!r} on {host_name()}, not"
+                    f" {wanted['name']!r}"
                 )
             answer["name"] = domain.name()
-            _change(domain, given, answer, check_mode)
+            _change_settings(domain, given, answer, check_mode)
             answer["domain"] = read_domain(domain, binding.is_local(given["uri"]))
     except libvirt.libvirtError as exc:
         return {**answer, "status": "failed", "message": binding.text_of(exc)}
@@ -95,7 +96,7 @@ def _act(conn: Any, wanted: NamedDomain, given: _Options, check_mode: bool) -> _
     return answer
 
 
-def _change(domain: Any, given: _Options, answer: _Answer, check_mode: bool) -> None:
+def _change_settings(domain: Any, given: _Options, answer: _Answer, check_mode: bool) -> None:
     """Change the settings of a domain that differ from the given ones, and write the changes into
     the answer.
     """
@@ -111,12 +112,13 @@ def _change(domain: Any, given: _Options, answer: _Answer, check_mode: bool) -> 
         answer["after"].append(f"autostart={_word(autostart)}")
     if differs and not domain.isPersistent():
         raise LibvirtProblem(
-            f"{domain.name()} on {host_name()} is transient, so libvirt cannot start it with its host: define it there first"
+            f"{domain.name()} on {host_name()} is transient, so libvirt cannot start it with its"
+            " host: define it there first"
         )
     if steps and domain.hasManagedSaveImage(0):
         raise LibvirtProblem(
-            f"{domain.name()} on {host_name()} has its memory saved, and would start with the metadata that it had then: start it, or drop the "
-            "image with virsh managedsave-remove"
+            f"{domain.name()} on {host_name()} has its memory saved, and would start with the"
+            " metadata that it had then: start it, or drop the image with virsh managedsave-remove"
         )
     # Change the definition first. After a partial failure the running domain still shows the
     # difference.
@@ -134,7 +136,9 @@ def _change(domain: Any, given: _Options, answer: _Answer, check_mode: bool) -> 
 def _label_steps(
     domain: Any, places: list[int], changes: dict[str, str | None], answer: _Answer
 ) -> list[tuple[int, str, str]]:
-    """Return (place, element, text) of each place with labels that differ from the wanted labels."""
+    """Return (place, element, text) of each place with labels that differ from the wanted
+    labels.
+    """
     texts = {place: metadata.labels(domain, place) for place in places}
     before = texts[places[0]]
     labels, others = _labels.read(before)

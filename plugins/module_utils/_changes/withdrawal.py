@@ -16,7 +16,7 @@ from .._host.domains import read_domain
 from .._libvirt import binding
 from .._orders import orders
 from .._orders.records import Records
-from .._orders.unfinished import Unfinished
+from .._orders.unfinished import UnfinishedBuild
 
 
 def _withdraw_and_read(
@@ -41,8 +41,8 @@ def _withdraw_and_read(
             if domain is not None:
                 entry["domain"] = read_domain(domain, binding.is_local(module.params["uri"]))
             elif not module.check_mode and binding.is_local(module.params["uri"]):
-                entry["kept_disks"] = Unfinished(records, uuid).drop(conn, withdrawn)
-    except orders.Busy:
+                entry["kept_disks"] = UnfinishedBuild(records, uuid).drop(conn, withdrawn)
+    except orders.DomainBusy:
         entry["busy"] = True
     return entry
 

@@ -34,7 +34,7 @@ from .._images import images
 from .._libvirt import binding
 from .._libvirt.binding import LibvirtProblem, host_name, libvirt
 from .._ownership import ownership
-from .._ownership.needs import Sighting
+from .._ownership.needs import PathSighting
 from .._storage.shared_storage import read_mounts
 from . import attached_files
 
@@ -115,13 +115,17 @@ class Attachable:
             devices.append(copy.deepcopy(self.element))
 
     def is_left(self) -> bool:
-        """Return True if a part of a failed change is left, or the guest may still make the change."""
+        """Return True if a part of a failed change is left, or the guest may still make the
+        change.
+        """
         shown = [root is not None and self.is_in(root) for root in hotplug.forms_of(self.domain)]
         before = [root is not None and self.is_in(root) for root in (self.live, self.config)]
         return self.absent or shown != before
 
     def created(self, foreseen: bool = False) -> list[str]:
-        """Return the paths of the new files; if foreseen, of the files that the change will make."""
+        """Return the paths of the new files; if foreseen, of the files that the change will
+        make.
+        """
         return []
 
     def lines(self, forms: Forms, after: bool) -> str:
@@ -143,16 +147,18 @@ class Attachable:
         begin = device_xml.TARGETS[bus]
         if not re.fullmatch(f"{begin}[a-z]{{1,2}}", target):
             raise LibvirtProblem(
-                f"{target} is no target on the bus {bus}: write {begin} and one or two letters, such as {begin}b, or leave the target out."
+                f"{target} is no target on the bus {bus}: write {begin} and one or two letters,"
+                f" such as {begin}b, or leave the target out."
             )
 
     def _another(self, what: str, has: object, wanted: object) -> LibvirtProblem:
         return LibvirtProblem(
-            f"{self.where} has {what} {has}, not {wanted}. That is not changed while it is attached: detach it first, or correct the option."
+            f"{self.where} has {what} {has}, not {wanted}. That is not changed while it is"
+            " attached: detach it first, or correct the option."
         )
 
 
-class Disk(Attachable):
+class ImageDisk(Attachable):
     """An image file as a disk."""
 
     def __init__(
@@ -165,9 +171,9 @@ class Disk(Attachable):
     ) -> None:
         super().__init__(given, module, domain, forms, absent)
         self.path = attached_files.checked_path(given["path"])
-        self.sighting = self._look()
+        self.sighting = self._sighting_of_image()
         self._to_make: images.NewDisk | None = None
-        self._made: list[ownership.Candidate] = []
+        self._made: list[ownership.RemovalCandidate] = []
         elements = [each for each in map(self.find, self.forms) if each is not None]
         #: The disk in the first form of the domain that has it.
         self._there = elements[0] if elements else None
@@ -177,14 +183,14 @@ class Disk(Attachable):
                 parse_disk(each), ("target",) if absent else ("target", "bus", "format", "readonly")
             )
 
-    def _look(self) -> Sighting:
+    def _sighting_of_image(self) -> PathSighting:
         try:
             return attached_files.look_at(self.path)
         except LibvirtProblem:
             if not self.absent or not os.path.isabs(self.path):
                 raise
             # A disk on lost storage is detached by the name that the domain has for it.
-            return Sighting(self.path, None, False)
+            return PathSighting(self.path, None, False)
 
     def find(self, root: Element) -> Element | None:
         disks = [
@@ -212,19 +218,22 @@ class Disk(Attachable):
             bus = parse_disk(found)["bus"] if found is not None else None
             if bus in device_xml.NO_HOTPLUG:
                 raise LibvirtProblem(
-                    f"{self.where} runs, and a running guest cannot release a disk on the bus {bus}: shut it off first."
+                    f"{self.where} runs, and a running guest cannot release a disk on the bus"
+                    f" {bus}: shut it off first."
                 )
             return
         bus = self.given["bus"]
         if self.live is not None and not running and bus in device_xml.NO_HOTPLUG:
             raise LibvirtProblem(
-                f"{self.where} runs, and a running guest gets no disk on the bus {bus}: shut it off first, or use virtio, scsi or usb."
+                f"{self.where} runs, and a running guest gets no disk on the bus {bus}: shut it off"
+                " first, or use virtio, scsi or usb."
             )
         target = self._target or device_xml.free_target(self.forms, bus)
         for root in self.forms:
             if not self.is_in(root) and target in device_xml.targets([root]):
                 raise LibvirtProblem(
-                    f"{self.where} has another disk as {target}: choose another target, or leave it out."
+                    f"{self.where} has another disk as {target}: choose another target, or leave it"
+                    " out."
                 )
         if self._there is None:
             self._refuse_odd_target(target, bus)
@@ -247,7 +256,8 @@ class Disk(Attachable):
         if status is None:
             if size is None:
                 raise LibvirtProblem(
-                    f"The file {path} does not exist on {host_name()}: give a size to have it made, or correct the path."
+                    f"The file {path} does not exist on {host_name()}: give a size to have it made,"
+                    " or correct the path."
                 )
             disk: images.NewDisk = {
                 "path": path,
@@ -260,7 +270,8 @@ class Disk(Attachable):
                 self._to_make = disk
         elif not stat.S_ISREG(status.st_mode):
             raise LibvirtProblem(
-                f"{path} on {host_name()} is no file but a device or a folder: only files are attached."
+                f"{path} on {host_name()} is no file but a device or a folder: only files are"
+                " attached."
             )
         if self.given["readonly"] and status is not None:
             attached_files.refuse_written(
@@ -277,19 +288,21 @@ class Disk(Attachable):
         data = (info.get("format-specific") or {}).get("data") or {}
         if data.get("data-file"):
             raise LibvirtProblem(
-                f"The image {self.path} on {host_name()} keeps its data in another file, {data['data-file']}, of which it cannot be seen who else "
-                "writes to it: convert it with qemu-img convert, or choose another path."
+                f"The image {self.path} on {host_name()} keeps its data in another file,"
+                f" {data['data-file']}, of which it cannot be seen who else writes to it: convert"
+                " it with qemu-img convert, or choose another path."
             )
         attached_files.refuse_unknown_format(self.module, self.path, info)
         if info["format"] != self.given["format"]:
             raise LibvirtProblem(
-                f"The file {self.path} on {host_name()} has the format {info['format']}, not {self.given['format']}: correct the format or "
-                "the path."
+                f"The file {self.path} on {host_name()} has the format {info['format']}, not"
+                f" {self.given['format']}: correct the format or the path."
             )
         if size is not None and info["virtual-size"] != size * images.GIB:
             raise LibvirtProblem(
-                f"The file {self.path} exists on {host_name()} and has {info['virtual-size'] / images.GIB:.2f} GiB, not {size} GiB. An "
-                "existing disk is not resized here: leave out the size, or correct the path."
+                f"The file {self.path} exists on {host_name()} and has"
+                f" {info['virtual-size'] / images.GIB:.2f} GiB, not {size} GiB. An existing disk is"
+                " not resized here: leave out the size, or correct the path."
             )
 
     def attach(self) -> None:
@@ -359,7 +372,8 @@ class Interface(Attachable):
         self.source = given[self.kind]
         if self.source is None and not absent:
             raise LibvirtProblem(
-                f"The interface for {self.where} has neither a network nor a bridge: give one of them."
+                f"The interface for {self.where} has neither a network nor a bridge: give one of"
+                " them."
             )
         self.mac = (given["mac"] or "").lower() or self._mac_of_source()
         for each in map(self.find, self.forms):
@@ -378,7 +392,8 @@ class Interface(Attachable):
         }
         if self.absent and len(macs) > 1:
             raise LibvirtProblem(
-                f"{self.where} has {len(macs)} interfaces in the {self.kind} {self.source} ({', '.join(sorted(macs))}): say which by its mac."
+                f"{self.where} has {len(macs)} interfaces in the {self.kind} {self.source}"
+                f" ({', '.join(sorted(macs))}): say which by its mac."
             )
         return (
             min(macs)
@@ -415,7 +430,8 @@ class Interface(Attachable):
         if self.kind == "bridge":
             if not os.path.isdir(os.path.join(NETWORK_DEVICES, self.source, "bridge")):
                 raise LibvirtProblem(
-                    f"There is no bridge {self.source} on {host_name()}: make it there, or correct the name."
+                    f"There is no bridge {self.source} on {host_name()}: make it there, or correct"
+                    " the name."
                 )
         else:
             self._refuse_no_network()
@@ -430,11 +446,13 @@ class Interface(Attachable):
             if binding.code_of(exc) != libvirt.VIR_ERR_NO_NETWORK:
                 raise
             raise LibvirtProblem(
-                f"libvirt on {host_name()} has no network {self.source}: define it there, or correct the name."
+                f"libvirt on {host_name()} has no network {self.source}: define it there, or"
+                " correct the name."
             ) from exc
         if self.live is not None and not network.isActive():
             raise LibvirtProblem(
-                f"The network {self.source} on {host_name()} is not active: start it there with virsh net-start {shlex.quote(self.source)}."
+                f"The network {self.source} on {host_name()} is not active: start it there with"
+                f" virsh net-start {shlex.quote(self.source)}."
             )
 
 
@@ -470,11 +488,11 @@ class Cdrom(Attachable):
             target
             for root in self.forms
             for target, drive in self._drives(root).items()
-            if self._holds(drive)
+            if self._has_medium(drive)
         ]
         return targets[0] if targets else None
 
-    def _holds(self, drive: Element) -> bool:
+    def _has_medium(self, drive: Element) -> bool:
         """Return True if the medium is in a drive; without a path, True for any medium."""
         if self.path is None or self.sighting is None:
             return parse_disk(drive)["source"] is not None
@@ -485,7 +503,7 @@ class Cdrom(Attachable):
 
     def is_in(self, root: Element) -> bool:
         drive = self.find(root)
-        return drive is not None and self._holds(drive)
+        return drive is not None and self._has_medium(drive)
 
     def prepare(self) -> None:
         if self.absent or self.path is None or self.sighting is None:
@@ -493,18 +511,21 @@ class Cdrom(Attachable):
         status = self.sighting.status
         if status is None or not stat.S_ISREG(status.st_mode):
             raise LibvirtProblem(
-                f"The medium {self.path} does not exist on {host_name()}, or is no file: correct the path."
+                f"The medium {self.path} does not exist on {host_name()}, or is no file: correct"
+                " the path."
             )
         self._target = self._target or self._drive_for_it()
         if self.live is not None and self.find(self.live) is None:
             raise LibvirtProblem(
-                f"{self.where} has no CD-ROM drive{' ' + self._target if self.given['target'] else ''}, and a running guest gets none: shut it off "
-                "first, then run this again."
+                f"{self.where} has no CD-ROM"
+                f" drive{' ' + self._target if self.given['target'] else ''}, and a running guest"
+                " gets none: shut it off first, then run this again."
             )
         if self.find(self.config) is None:
             if self._target in device_xml.targets([self.config]):
                 raise LibvirtProblem(
-                    f"{self.where} has another disk as {self._target}: choose another target, or leave it out."
+                    f"{self.where} has another disk as {self._target}: choose another target, or"
+                    " leave it out."
                 )
             self._refuse_odd_target(self._target, "sata")
             self.element = device_xml.with_medium(device_xml.drive_element(self._target), self.path)
@@ -528,7 +549,8 @@ class Cdrom(Attachable):
                 for target, drive in sorted(drives.items())
             )
             raise LibvirtProblem(
-                f"{self.where} has no empty CD-ROM drive: {full}. Name the target whose medium is replaced."
+                f"{self.where} has no empty CD-ROM drive: {full}. Name the target whose medium is"
+                " replaced."
             )
         return device_xml.free_target(self.forms, "sata")
 
@@ -536,7 +558,7 @@ class Cdrom(Attachable):
         if self.element is not None:
             super().attach()
         else:
-            self._change(
+            self._change_medium(
                 self.path,
                 [
                     (self.config, libvirt.VIR_DOMAIN_AFFECT_CONFIG),
@@ -546,7 +568,7 @@ class Cdrom(Attachable):
 
     def detach(self, timeout: float) -> None:
         """Eject it. A guest does this immediately, or refuses."""
-        self._change(
+        self._change_medium(
             None,
             [
                 (self.live, libvirt.VIR_DOMAIN_AFFECT_LIVE),
@@ -554,7 +576,7 @@ class Cdrom(Attachable):
             ],
         )
 
-    def _change(self, path: str | None, forms: list[tuple[Element | None, int]]) -> None:
+    def _change_medium(self, path: str | None, forms: list[tuple[Element | None, int]]) -> None:
         steps = []
         for root, flag in forms:
             drive = self.find(root) if root is not None else None

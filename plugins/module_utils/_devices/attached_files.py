@@ -23,7 +23,7 @@ from .._files.image_info import ImageInfo
 from .._images import images
 from .._libvirt.binding import LibvirtProblem, host_name, libvirt
 from .._ownership import ownership
-from .._ownership.needs import Needs, Sighting, look, volume_path
+from .._ownership.needs import Needs, PathSighting, look, volume_path
 from .._storage import backing, kinds
 from .._storage.kinds import Source
 
@@ -31,14 +31,15 @@ from .._storage.kinds import Source
 def checked_path(path: str) -> str:
     """Return a path that XML and the lines of messages keep as it is.
 
-    :raises LibvirtProblem: it has control characters: libvirt reads another name than the one that was made.
+    :raises LibvirtProblem: it has control characters: libvirt reads another name than the one that
+        was made.
     """
     if any(ord(each) < 32 or ord(each) == 127 for each in path):
         raise LibvirtProblem(f"The path {path!r} has control characters: choose another path.")
     return path
 
 
-def look_at(path: str) -> Sighting:
+def look_at(path: str) -> PathSighting:
     """Return the Sighting of a path.
 
     :raises LibvirtProblem: it cannot be read.
@@ -77,8 +78,8 @@ def refuse_other_file(looked_up: Collection[str] | None, path: str, real: str) -
     """
     if looked_up is not None and real not in looked_up:
         raise LibvirtProblem(
-            f"On {host_name()} the path {path} leads to {real}, which was another file a moment ago. Find out who changes the links there, "
-            "then run this again."
+            f"On {host_name()} the path {path} leads to {real}, which was another file a moment"
+            " ago. Find out who changes the links there, then run this again."
         )
 
 
@@ -92,11 +93,13 @@ def refuse_written(conn: Any, but: str | None, path: str, what: str) -> None:
         writer = Needs(conn, but).writer(path)
     except (OSError, access.Unresponsive) as exc:
         raise LibvirtProblem(
-            f"It cannot be read what {path} on {host_name()} is backed by: {backing.reason_of(exc)}."
+            f"It cannot be read what {path} on {host_name()} is backed by:"
+            f" {backing.reason_of(exc)}."
         ) from exc
     if writer:
         raise LibvirtProblem(
-            f"The {what} {path} is, or is backed by, a file that the domain {writer} on {host_name()} writes to: use a copy of it."
+            f"The {what} {path} is, or is backed by, a file that the domain {writer} on"
+            f" {host_name()} writes to: use a copy of it."
         )
 
 
@@ -114,8 +117,9 @@ def refuse_unknown_format(module: AnsibleModule, path: str, info: ImageInfo) -> 
             return
         if not info.get("backing-filename-format"):
             raise LibvirtProblem(
-                f"The image {path} on {host_name()} is backed by {behind}, and does not say of which format that is: record it with "
-                "qemu-img rebase -u -b FILE -F FORMAT, or choose another path."
+                f"The image {path} on {host_name()} is backed by {behind}, and does not say of"
+                " which format that is: record it with qemu-img rebase -u -b FILE -F FORMAT, or"
+                " choose another path."
             )
         path = info.get("full-backing-filename") or behind
         if info["backing-filename-format"] == "raw" or not os.path.isabs(path):
@@ -123,7 +127,7 @@ def refuse_unknown_format(module: AnsibleModule, path: str, info: ImageInfo) -> 
         info = images.image_info(module, path)
 
 
-def refuse_used(conn: Any, but: str | None, path: str, sighting: Sighting, held: bool) -> None:
+def refuse_used(conn: Any, but: str | None, path: str, sighting: PathSighting, held: bool) -> None:
     """Refuse to write to a file that another user needs, or may need.
 
     :param but: the uuid of the domain whose own needs do not count.
@@ -134,25 +138,29 @@ def refuse_used(conn: Any, but: str | None, path: str, sighting: Sighting, held:
     user = needs.user(path, sighting)
     if user:
         raise LibvirtProblem(
-            f"The file {path} on {host_name()} is in use: {' '.join(user)}. Two users that write to one disk destroy it: choose another path."
+            f"The file {path} on {host_name()} is in use: {' '.join(user)}. Two users that write to"
+            " one disk destroy it: choose another path."
         )
     if sighting.status is None:
         return
     if but is None and sighting.status.st_nlink > 1:
         raise LibvirtProblem(
-            f"The file {path} on {host_name()} has {sighting.status.st_nlink} names (hard links), and a guest of any host may write to it by another "
-            "one: copy it, or choose another path."
+            f"The file {path} on {host_name()} has {sighting.status.st_nlink} names (hard links),"
+            " and a guest of any host may write to it by another one: copy it, or choose another"
+            " path."
         )
     reason = needs.why(path, sighting)
     if reason:
         raise LibvirtProblem(
-            f"It is not certain that nobody else needs the file {path} on {host_name()}: {reason}. Two users that write to one disk destroy it. "
-            "Mend that first, or choose another path."
+            f"It is not certain that nobody else needs the file {path} on {host_name()}: {reason}."
+            " Two users that write to one disk destroy it. Mend that first, or choose another"
+            " path."
         )
     reason = None if held else ownership.why_locked(sighting.real)
     if reason:
         raise LibvirtProblem(
-            f"The file {path} on {host_name()} is not free: {reason}. Perhaps a guest of this or another host uses it, or qemu-img works on it: find "
-            "out who does, or choose another path."
+            f"The file {path} on {host_name()} is not free: {reason}. Perhaps a guest of this or"
+            " another host uses it, or qemu-img works on it: find out who does, or choose another"
+            " path."
         )
     refuse_written(conn, but, path, "disk")

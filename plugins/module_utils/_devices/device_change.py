@@ -23,8 +23,8 @@ from .._libvirt.binding import LibvirtProblem, host_name, libvirt
 from .._orders import orders
 from .._orders.records import Records
 from .._snapshots import snapshots
-from .attachable import Attachable, Cdrom, Disk, Interface
-from .disk_growth import Growth
+from .attachable import Attachable, Cdrom, ImageDisk, Interface
+from .disk_growth import DiskGrowth
 
 
 class DeviceChange:
@@ -51,9 +51,9 @@ class DeviceChange:
 
     def _device(self, domain: Any, forms: Forms) -> Attachable:
         kinds: tuple[tuple[str, type[Attachable]], ...] = (
-            ("disk", Disk),
+            ("disk", ImageDisk),
             ("interface", Interface),
-            ("growth", Growth),
+            ("growth", DiskGrowth),
         )
         for kind, made in kinds:
             if self.params[kind] is not None:
@@ -66,7 +66,7 @@ class DeviceChange:
         changed = any(root is not None and device.is_in(root) == self.absent for root in forms)
         predicted = forms
         if changed:
-            self._refuse(domain)
+            self._refuse_domain(domain)
             device.prepare()
             predicted = _predicted(device, forms, self.absent)
             if not self.module.check_mode:
@@ -74,7 +74,7 @@ class DeviceChange:
         after = predicted if self.module.check_mode else hotplug.forms_of(domain)
         facts, shown = read_domain(domain, local=True), device.facts(after[1])
         if self.module.check_mode and changed:
-            _foretell(facts, device.tag, after[1], shown)
+            _foretell_devices(facts, device.tag, after[1], shown)
         result: dict[str, object] = {
             "changed": changed,
             "domain": facts,
@@ -93,7 +93,7 @@ class DeviceChange:
             }
         return result
 
-    def _refuse(self, domain: Any) -> None:
+    def _refuse_domain(self, domain: Any) -> None:
         """Refuse a domain if a change of its devices would not last."""
         name = f"{domain.name()} on {host_name()}"
         if not domain.isPersistent():
@@ -102,17 +102,19 @@ class DeviceChange:
             )
         if domain.hasManagedSaveImage(0):
             raise LibvirtProblem(
-                f"{name} has its memory saved, and would start with the devices that it had then: start it, or drop the image with virsh "
-                "managedsave-remove."
+                f"{name} has its memory saved, and would start with the devices that it had then:"
+                " start it, or drop the image with virsh managedsave-remove."
             )
         if (self.params["disk"] or self.params["growth"]) and snapshots.read(domain):
             raise LibvirtProblem(
-                f"{name} has snapshots, which are of the disks that it has now: delete the snapshots first."
+                f"{name} has snapshots, which are of the disks that it has now: delete the"
+                " snapshots first."
             )
         running = domain.isActive() and power.state_of(domain) in ("running", "blocked")
         if self.absent and domain.isActive() and not running:
             raise LibvirtProblem(
-                f"{name} is {power.state_of(domain)}, and a guest that does not run cannot release a device: resume it, or shut it off, first."
+                f"{name} is {power.state_of(domain)}, and a guest that does not run cannot release"
+                " a device: resume it, or shut it off, first."
             )
 
     def _carry_out(self, domain: Any, device: Attachable) -> None:
@@ -130,7 +132,8 @@ class DeviceChange:
             if root is not None and device.is_in(root) == self.absent:
                 shown = "still shows" if self.absent else "does not show"
                 raise LibvirtProblem(
-                    f"libvirt on {host_name()} took the change of {domain.name()}, but {shown} it. Run this again."
+                    f"libvirt on {host_name()} took the change of {domain.name()}, but {shown} it."
+                    " Run this again."
                 )
 
 
@@ -143,7 +146,7 @@ def _predicted(device: Attachable, forms: Forms, absent: bool) -> Forms:
     return live, config
 
 
-def _foretell(
+def _foretell_devices(
     facts: HostDomain, tag: str, config: Element, shown: DomainDisk | InterfaceFacts | None
 ) -> None:
     """Change the devices in the facts of a domain to the devices after the change.

@@ -29,7 +29,7 @@ from .attachable import Attachable, Options
 #: Protocols of disks on the network that QEMU itself makes larger.
 
 
-class Growth(Attachable):
+class DiskGrowth(Attachable):
     """A disk with a wanted size; a disk of that size stays unchanged."""
 
     def __init__(
@@ -57,21 +57,23 @@ class Growth(Attachable):
                 }
             )
             raise LibvirtProblem(
-                f"{self.where} has no disk {self.target} (it has {', '.join(have) or 'none'}): correct the target."
+                f"{self.where} has no disk {self.target} (it has {', '.join(have) or 'none'}):"
+                " correct the target."
             )
         self._element = elements[0]
         before = self._measure()["capacity_bytes"]
         self._done = False
         if before is None:
             raise LibvirtProblem(
-                f"libvirt on {host_name()} does not give the size of the disk {self.target} of {domain.name()}: start the instance, or the storage "
-                "pool that has the disk, then run this again."
+                f"libvirt on {host_name()} does not give the size of the disk {self.target} of"
+                f" {domain.name()}: start the instance, or the storage pool that has the disk, then"
+                " run this again."
             )
         self.before = before
         if self.before > self.size:
             raise LibvirtProblem(
-                f"The disk {self.target} of {self.where} has {self.before / images.GIB:.2f} GiB, and {given['size_gb']} GiB are requested: a disk "
-                "is never made smaller."
+                f"The disk {self.target} of {self.where} has {self.before / images.GIB:.2f} GiB,"
+                f" and {given['size_gb']} GiB are requested: a disk is never made smaller."
             )
 
     def find(self, root: Element) -> Element | None:
@@ -85,9 +87,9 @@ class Growth(Attachable):
         )
 
     def is_in(self, root: Element) -> bool:
-        return bool(self._now() == self.size)
+        return bool(self._present_bytes() == self.size)
 
-    def _now(self) -> int | None:
+    def _present_bytes(self) -> int | None:
         return self._measure()["capacity_bytes"] if self._done else self.before
 
     def _measure(self) -> DomainDisk:
@@ -104,11 +106,20 @@ class Growth(Attachable):
         elif disk["readonly"] or element.find("shareable") is not None:
             reason = "the guest only reads from it, or other guests have it too"
         elif kind.source is Source.DEVICE:
-            reason = "it is a block device: make that larger (such as with lvextend), then start the instance anew or use virsh blockresize"
+            reason = (
+                "it is a block device: make that larger (such as with lvextend), then start the"
+                " instance anew or use virsh blockresize"
+            )
         elif kind.source is Source.SERVER and not kinds.protocol(self._protocol()).grows:
-            reason = f"it is on the network ({self._protocol()}): make it larger on its server, then start the instance anew"
+            reason = (
+                f"it is on the network ({self._protocol()}): make it larger on its server, then"
+                " start the instance anew"
+            )
         elif self.live is None and kind.source is not Source.FILE and self._volume() is None:
-            reason = "the instance is off, and no running storage pool of the host has it: start the instance or the pool first"
+            reason = (
+                "the instance is off, and no running storage pool of the host has it: start the"
+                " instance or the pool first"
+            )
         elif (
             element.find("encryption") is not None or element.find("source/encryption") is not None
         ):
@@ -153,7 +164,7 @@ class Growth(Attachable):
         """Change nothing, because the XML has no size."""
 
     def is_left(self) -> bool:
-        return self._now() != self.before
+        return self._present_bytes() != self.before
 
     def facts(self, root: Element) -> DomainDisk | None:
         disk = self._measure()

@@ -2,9 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Mediated devices of a hypervisor, such as virtual GPUs: made before a domain is defined, and removed with it.
+"""Mediated devices of a hypervisor, such as virtual GPUs: made before a domain is defined, and
+removed with it.
 
-Private to the collection. libvirt makes them by mdevctl. Source: https://libvirt.org/formatnode.html.
+Private to the collection. libvirt makes them by mdevctl. Source:
+https://libvirt.org/formatnode.html.
 """
 
 from __future__ import annotations
@@ -69,25 +71,27 @@ def check(
     if not wanted:
         return
     where = where or host_name()
-    devices = _read(conn)
+    devices = _read_devices(conn)
     users = _users(conn, domain_uuid)
     missing: list[Mdev] = []
     for mdev in wanted:
         device = devices.get(mdev["uuid"])
         if mdev["uuid"] in users:
             raise LibvirtProblem(
-                f"The mediated device {mdev['uuid']} is in use by {users[mdev['uuid']]} on {where}. {_ADVICE}"
+                f"The mediated device {mdev['uuid']} is in use by {users[mdev['uuid']]} on {where}."
+                f" {_ADVICE}"
             )
         if device is None:
             missing.append(mdev)
         elif (device.facts["parent"], device.facts["type"]) != (mdev["parent"], mdev["type"]):
             raise LibvirtProblem(
-                f"The mediated device {mdev['uuid']} on {where} is a {device.facts['type']} of {device.facts['parent']}, not a {mdev['type']} "
-                f"of {mdev['parent']}. {_ADVICE}"
+                f"The mediated device {mdev['uuid']} on {where} is a {device.facts['type']} of"
+                f" {device.facts['parent']}, not a {mdev['type']} of {mdev['parent']}. {_ADVICE}"
             )
     if missing and conn.getLibVersion() < DEFINES:
         raise LibvirtProblem(
-            f"libvirt of {where} cannot make mediated devices, which came with libvirt 7.3. Make them by hand, or update it."
+            f"libvirt of {where} cannot make mediated devices, which came with libvirt 7.3. Make"
+            " them by hand, or update it."
         )
     for parent in sorted({each["parent"] for each in missing}):
         _check_parent(
@@ -99,12 +103,15 @@ _ADVICE = "Run drover.compute.discover, and then place again."
 
 
 def _check_parent(conn: Any, parent: str, kinds: Sequence[str], where: str) -> None:
-    """Refuse to make mediated devices of a parent that is not there or does not make so many of a type."""
+    """Refuse to make mediated devices of a parent that is not there or does not make so many of a
+    type.
+    """
     try:
         text = conn.nodeDeviceLookupByName(parent).XMLDesc(0)
     except libvirt.libvirtError as exc:
         raise LibvirtProblem(
-            f"The device {parent}, of which a mediated device is to be made, is not there on {where} ({binding.text_of(exc)}). {_ADVICE}"
+            f"The device {parent}, of which a mediated device is to be made, is not there on"
+            f" {where} ({binding.text_of(exc)}). {_ADVICE}"
         ) from exc
     available = {
         each["type"]: each["available_instances"]
@@ -119,17 +126,20 @@ def _check_parent(conn: Any, parent: str, kinds: Sequence[str], where: str) -> N
                 or "none"
             )
             raise LibvirtProblem(
-                f"The device {parent} on {where} cannot make {kinds.count(kind)} more of the type {kind}; it can make: {has}. {_ADVICE}"
+                f"The device {parent} on {where} cannot make {kinds.count(kind)} more of the type"
+                f" {kind}; it can make: {has}. {_ADVICE}"
             )
 
 
 def make(conn: Any, each: Mdev) -> bool:
-    """Make sure that a mediated device exists, now and after the next boot of its host; return whether anything changed.
+    """Make sure that a mediated device exists, now and after the next boot of its host; return
+    whether anything changed.
 
     :param each: uuid, parent and type, which check() passed.
-    :raises libvirt.libvirtError: libvirt or the driver of the parent refuses; then nothing is left of it.
+    :raises libvirt.libvirtError: libvirt or the driver of the parent refuses; then nothing is left
+    of it.
     """
-    device = _read(conn).get(each["uuid"])
+    device = _read_devices(conn).get(each["uuid"])
     if device is not None:
         if device.facts["active"]:
             return False
@@ -139,8 +149,8 @@ def make(conn: Any, each: Mdev) -> bool:
         device.handle.create(0)
         return True
     text = (
-        f"<device><parent>{escape(each['parent'])}</parent><capability type='mdev'><type id={quoteattr(each['type'])}/>"
-        f"<uuid>{escape(each['uuid'])}</uuid></capability></device>"
+        f"<device><parent>{escape(each['parent'])}</parent><capability type='mdev'><type"
+        f" id={quoteattr(each['type'])}/><uuid>{escape(each['uuid'])}</uuid></capability></device>"
     )
     made = conn.nodeDeviceDefineXML(text, 0)
     try:
@@ -163,7 +173,7 @@ def remove(conn: Any, uuids: Iterable[str], domain_uuid: str | None = None) -> l
         return []
     kept = []
     try:
-        devices = _read(conn)
+        devices = _read_devices(conn)
     except libvirt.libvirtError as exc:
         return [
             {"uuid": each, "reason": f"the devices cannot be read: {binding.text_of(exc)}"}
@@ -190,7 +200,7 @@ def remove(conn: Any, uuids: Iterable[str], domain_uuid: str | None = None) -> l
     return kept
 
 
-def _read(conn: Any) -> dict[str, _Device]:
+def _read_devices(conn: Any) -> dict[str, _Device]:
     """Return the mediated devices of the hypervisor, by uuid."""
     flags = 0
     for name in ("CAP_MDEV", "ACTIVE", "INACTIVE"):

@@ -36,18 +36,19 @@ def resized(
 ) -> str | None:
     """Return the XML of a domain with another size, None if the domain has that size already.
 
-    :param flavor: the name to put into its metadata; None leaves that as it is, an empty text takes it out.
+    :param flavor: the name to put into its metadata; None leaves that as it is, an empty text takes
+        it out.
     :param numa: the pins, NUMA cells and huge pages of that size; None leaves them unchanged, an
         empty one removes them.
     :raises LibvirtProblem: the XML says more of its CPUs or memory than can be changed by numbers.
     """
     if numa is None:
-        return _sized(text, vcpus, memory_mb, flavor)
+        return _resize_domain(text, vcpus, memory_mb, flavor)
     root = parse(text)
     same = vcpus in (None, *_same(_vcpus(root))) and memory_mb in (None, *_same(_memory(root)))
     # Cells of another size would say how many vCPUs and how much memory it has.
     before = text if same else with_numa(text, {})
-    found = with_numa(_sized(before, vcpus, memory_mb, flavor) or before, numa)
+    found = with_numa(_resize_domain(before, vcpus, memory_mb, flavor) or before, numa)
     return None if found is text else found
 
 
@@ -56,7 +57,9 @@ def _same(most_and_first: tuple[int, int]) -> tuple[int, ...]:
     return most_and_first[:1] if most_and_first[0] == most_and_first[1] else ()
 
 
-def _sized(text: str, vcpus: int | None, memory_mb: int | None, flavor: str | None) -> str | None:
+def _resize_domain(
+    text: str, vcpus: int | None, memory_mb: int | None, flavor: str | None
+) -> str | None:
     root = parse(text)
     changed = False
     if vcpus is not None and _vcpus(root) != (vcpus, vcpus):
@@ -106,7 +109,8 @@ def _set_vcpus(root: Element, vcpus: int) -> None:
         if vcpus % per_socket:
             raise _by_hand(
                 name,
-                f"its topology has {per_socket} vCPUs in each socket, and {vcpus} is no multiple of that",
+                f"its topology has {per_socket} vCPUs in each socket, and {vcpus} is no multiple of"
+                " that",
             )
         topology.set("sockets", str(vcpus // per_socket))
     tuning = root.find("cputune")
@@ -134,7 +138,8 @@ def _set_memory(root: Element, memory_mb: int) -> None:
 
 def _by_hand(name: str | None, why: str) -> LibvirtProblem:
     return LibvirtProblem(
-        f"The size of {name} on {host_name()} cannot be changed: {why}. Change that with virsh edit first; nothing was changed."
+        f"The size of {name} on {host_name()} cannot be changed: {why}. Change that with virsh edit"
+        " first; nothing was changed."
     )
 
 
@@ -151,7 +156,8 @@ def growth(facts: HostDomain, disk_gb: int) -> tuple[DomainDisk, int] | None:
     """Return the growth of the first disk after which the writable disks have so many GiB in all.
 
     :param facts: the domain as hypervisor_info describes it.
-    :returns: (the disk of the facts, its new size in bytes), or None when they have that much already.
+    :returns: (the disk of the facts, its new size in bytes), or None when they have that much
+        already.
     :raises LibvirtProblem: they have more, or their sizes are not known, or it is not a file.
     """
     name = facts["name"]
@@ -163,25 +169,28 @@ def growth(facts: HostDomain, disk_gb: int) -> tuple[DomainDisk, int] | None:
     sizes = [disk["capacity_bytes"] for disk in disks if disk["capacity_bytes"] is not None]
     if len(sizes) < len(disks):
         raise LibvirtProblem(
-            f"libvirt did not give the sizes of the disks of {name} on {host_name()}, so none is made larger."
+            f"libvirt did not give the sizes of the disks of {name} on {host_name()}, so none is"
+            " made larger."
         )
     have = sum(sizes)
     if math.ceil(have / GIB) > disk_gb:
         raise LibvirtProblem(
-            f"The disks of {name} on {host_name()} have {math.ceil(have / GIB)} GiB, and {disk_gb} GiB are requested: "
-            "a disk is never made smaller."
+            f"The disks of {name} on {host_name()} have {math.ceil(have / GIB)} GiB, and {disk_gb}"
+            " GiB are requested: a disk is never made smaller."
         )
     if math.ceil(have / GIB) == disk_gb:
         return None
     if not disks or kinds.of_disk(disks[0]).source is not kinds.Source.FILE:
         what = "is no image file" if disks else "does not exist"
         raise LibvirtProblem(
-            f"The first disk of {name} on {host_name()} {what}: make it larger yourself, then run this again."
+            f"The first disk of {name} on {host_name()} {what}: make it larger yourself, then run"
+            " this again."
         )
     reason = why_split(disks[0])
     if reason:
         raise LibvirtProblem(
-            f"The disk {disks[0]['target']} of {name} on {host_name()} is not made larger: {reason}."
+            f"The disk {disks[0]['target']} of {name} on {host_name()} is not made larger:"
+            f" {reason}."
         )
     return disks[0], sizes[0] + disk_gb * GIB - have
 
@@ -195,7 +204,10 @@ def why_split(disk: DomainDisk) -> str | None:
     """
     if not disk.get("only"):
         return None
-    return f"{disk['source']} is in its definition, and the running guest has another file there, or none: shut it off and start it, then run this again"
+    return (
+        f"{disk['source']} is in its definition, and the running guest has another file there, or"
+        " none: shut it off and start it, then run this again"
+    )
 
 
 def grow(module: AnsibleModule, domain: Any, disk: DomainDisk, size: int) -> None:

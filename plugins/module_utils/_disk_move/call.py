@@ -24,7 +24,7 @@ from .._storage.shared_storage import read_mounts
 from . import disk as disks
 from . import move as moves
 from . import record as records
-from .place import Place
+from .place import DiskPlace
 
 #: The seconds to wait for another call that works on the domain.
 PATIENCE = 60
@@ -42,7 +42,7 @@ class DiskMoveCall:
         """Make the next step and return the result of the module."""
         uuid, name = self.params["uuid"], self.params["name"]
         if self.module.check_mode:
-            return self._run(self._find())
+            return self._run(self._find_domain())
         notes, word = Records(), moves.abort_word(self.params["target"])
         if self.aborts:
             # A call that copies the disk of a guest that is off has the lock until it reads this
@@ -51,18 +51,18 @@ class DiskMoveCall:
         try:
             patience = max(min(self.params["timeout"], PATIENCE), orders.LEAST_PATIENCE)
             with orders.alone(notes, uuid, name or uuid, patience, self.params["order"]):
-                return self._run(self._find())
+                return self._run(self._find_domain())
         finally:
             if self.aborts:
                 notes.forget_abort(uuid)
 
-    def _find(self) -> Any:
+    def _find_domain(self) -> Any:
         self.domain = power.find_named(self.conn, self.params["uuid"], self.params["name"])
         return self.domain
 
     def _run(self, domain: Any) -> dict[str, object]:
         before = hotplug.forms_of(domain)
-        move = moves.DiskMove(self.module, self.conn, domain)
+        move = moves.DiskMoveSteps(self.module, self.conn, domain)
         step = move.abort() if self.aborts else move.move()
         foreseen = self.module.check_mode and step["status"] in (moves.MOVED, moves.COPYING)
         place = move.place if foreseen else None
@@ -73,7 +73,7 @@ class DiskMoveCall:
         )
         facts = read_domain(domain, local=True)
         if place is not None:
-            _foretell(facts, self.params["target"], place, self.conn)
+            _foretell_disk(facts, self.params["target"], place, self.conn)
         device = next(
             (each for each in facts["disks"] if each["target"] == self.params["target"]), None
         )
@@ -111,13 +111,13 @@ class DiskMoveCall:
             return None
 
 
-def _predicted(forms: Forms, target: str, place: Place) -> Forms:
+def _predicted(forms: Forms, target: str, place: DiskPlace) -> Forms:
     """Return the domain after the move."""
     live, config = copy.deepcopy(forms)
     return (None if live is None else _with(live, target, place)), _with(config, target, place)
 
 
-def _with(root: Element, target: str, place: Place) -> Element:
+def _with(root: Element, target: str, place: DiskPlace) -> Element:
     for devices in root.findall("devices"):
         found = disks.find(root, target)
         if found is not None:
@@ -125,7 +125,7 @@ def _with(root: Element, target: str, place: Place) -> Element:
     return root
 
 
-def _foretell(facts: HostDomain, target: str, place: Place, conn: Any) -> None:
+def _foretell_disk(facts: HostDomain, target: str, place: DiskPlace, conn: Any) -> None:
     for number, each in enumerate(facts["disks"]):
         if each["target"] == target:
             disk = disks.facts_of_copy(each, place)

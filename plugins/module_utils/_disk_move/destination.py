@@ -33,7 +33,7 @@ from .._storage import kinds
 MEMORY = ("tmpfs", "ramfs", "devtmpfs", "hugetlbfs")
 
 
-class Image(NamedTuple):
+class DiskImage(NamedTuple):
     """The image of a disk.
 
     size: virtual, in bytes. needs: the bytes that a copy takes now. backing, backing_format: of the
@@ -57,7 +57,8 @@ def is_of_volumes(conn: Any, pool: str) -> bool:
     :raises LibvirtProblem: there is no such pool.
     """
     return (
-        not os.path.isabs(pool) and kinds.of_pool(parse(_find(conn, pool).XMLDesc(0))).makes_volumes
+        not os.path.isabs(pool)
+        and kinds.of_pool(parse(_find_pool(conn, pool).XMLDesc(0))).makes_volumes
     )
 
 
@@ -77,34 +78,37 @@ def folder(conn: Any, pool: str) -> str:
         raise LibvirtProblem(f"The folder of the destination cannot be looked at: {exc}") from exc
     if path is None or not is_there:
         raise LibvirtProblem(
-            f"The folder {path} does not exist on {host_name()}: make or mount it first, or choose another destination."
+            f"The folder {path} does not exist on {host_name()}: make or mount it first, or choose"
+            " another destination."
         )
     return path
 
 
 def _folder_of_pool(conn: Any, name: str) -> str | None:
-    pool = _find(conn, name)
+    pool = _find_pool(conn, name)
     if not pool.isActive():
         raise LibvirtProblem(
-            f"The storage pool {name} on {host_name()} is not active: start it with virsh pool-start {shlex.quote(name)}."
+            f"The storage pool {name} on {host_name()} is not active: start it with virsh"
+            f" pool-start {shlex.quote(name)}."
         )
     kind, good = kinds.of_pool(parse(pool.XMLDesc(0))), kinds.made_in()
     if kind.form is not kinds.Form.FOLDER:
         raise LibvirtProblem(
-            f"The storage pool {name} on {host_name()} is of the type {kind.name}, and no disk is moved there: choose a pool of the type "
-            f"{', '.join(good[:-1])} or {good[-1]}."
+            f"The storage pool {name} on {host_name()} is of the type {kind.name}, and no disk is"
+            f" moved there: choose a pool of the type {', '.join(good[:-1])} or {good[-1]}."
         )
     return folder_of(pool)
 
 
-def _find(conn: Any, name: str) -> Any:
+def _find_pool(conn: Any, name: str) -> Any:
     try:
         return conn.storagePoolLookupByName(name)
     except libvirt.libvirtError as exc:
         if binding.code_of(exc) != libvirt.VIR_ERR_NO_STORAGE_POOL:
             raise
         raise LibvirtProblem(
-            f"There is no storage pool {name} on {host_name()}: correct the name, or define the pool there."
+            f"There is no storage pool {name} on {host_name()}: correct the name, or define the"
+            " pool there."
         ) from exc
 
 
@@ -115,7 +119,7 @@ def image(
     is_device: bool,
     whole: bool = False,
     runs: bool = False,
-) -> Image:
+) -> DiskImage:
     """Read the image of a disk.
 
     :param whole: its copy has no image behind it.
@@ -136,7 +140,7 @@ def image(
     elif behind and kept is None:
         needs = images.needed(module, path, image_format)
     backing_format = info.get("backing-filename-format") if kept else None
-    return Image(
+    return DiskImage(
         path,
         image_format,
         int(info["virtual-size"]),
@@ -148,10 +152,10 @@ def image(
     )
 
 
-def image_on_network(domain: Any, target: str, path: str) -> Image:
+def image_on_network(domain: Any, target: str, path: str) -> DiskImage:
     """Return the image of a disk that QEMU reaches by the network, of a guest that runs."""
     size = int(domain.blockInfo(target, 0)[0])
-    return Image(path, "raw", size, size, None, None, "", True)
+    return DiskImage(path, "raw", size, size, None, None, "", True)
 
 
 def _is_file(path: str) -> bool:
@@ -175,7 +179,9 @@ def _options(info: ImageInfo, data: Mapping[str, object]) -> str:
     return ",".join(each for each in options if each)
 
 
-def refuse(conn: Any, destination: str, image_to_copy: Image, looked_up: list[str] | None) -> None:
+def refuse(
+    conn: Any, destination: str, image_to_copy: DiskImage, looked_up: list[str] | None
+) -> None:
     """Refuse a destination that is in memory, exists already, is needed by a user, or has too
     little space.
     """
@@ -183,13 +189,14 @@ def refuse(conn: Any, destination: str, image_to_copy: Image, looked_up: list[st
     mount = mount_of(access.call(os.path.realpath, place), all_mounts())
     if mount is not None and mount[2] in MEMORY:
         raise LibvirtProblem(
-            f"The folder {place} on {host_name()} is in memory ({mount[2]}), and a disk there would be lost when the host reboots: choose another "
-            "destination."
+            f"The folder {place} on {host_name()} is in memory ({mount[2]}), and a disk there would"
+            " be lost when the host reboots: choose another destination."
         )
     sighting = attached_files.look_at(destination)
     if sighting.status is not None or sighting.is_link:
         raise LibvirtProblem(
-            f"The file {destination} exists on {host_name()} already. Nothing was overwritten: move it away, or choose another destination."
+            f"The file {destination} exists on {host_name()} already. Nothing was overwritten: move"
+            " it away, or choose another destination."
         )
     attached_files.refuse_other_file(looked_up, destination, sighting.real)
     attached_files.refuse_used(conn, None, destination, sighting, False)
@@ -202,8 +209,9 @@ def refuse(conn: Any, destination: str, image_to_copy: Image, looked_up: list[st
     free = status.f_bavail * status.f_frsize
     if free < image_to_copy.needs:
         raise LibvirtProblem(
-            f"{place} on {host_name()} has {free >> 20} MiB free, and the copy takes {-(-image_to_copy.needs // 2**20)} MiB: make room there, or choose "
-            "another destination."
+            f"{place} on {host_name()} has {free >> 20} MiB free, and the copy takes"
+            f" {-(-image_to_copy.needs // 2**20)} MiB: make room there, or choose another"
+            " destination."
         )
 
 

@@ -24,7 +24,7 @@ from .._ownership import ownership
 from .._snapshots import snapshots
 from .._storage import kinds, volumes
 from .._storage.kinds import Source
-from .place import RAW, Place
+from .place import RAW, DiskPlace
 
 #: Elements of a disk, its source, or an image behind it that a copy of the disk, or the definition
 #: of the copy, would not have.
@@ -36,7 +36,7 @@ _LEFT_OUT = {
 }
 
 
-class Disk:
+class MovedDisk:
     """A disk by its target, as libvirt has it now.
 
     :param partly: True if it may be missing in the running domain, the definition or both.
@@ -62,7 +62,8 @@ class Disk:
                 else "has only in one of the running guest and the definition a disk"
             )
             raise LibvirtProblem(
-                f"{self.where} {missing} {target}: correct drover_disk. It is defined with {', '.join(targets) or 'no disk'}."
+                f"{self.where} {missing} {target}: correct drover_disk. It is defined with"
+                f" {', '.join(targets) or 'no disk'}."
             )
 
     @property
@@ -106,11 +107,13 @@ class Disk:
             )
         if facts["shareable"]:
             raise LibvirtProblem(
-                f"{name} is shareable: other guests may write to it, and would go on with the old one. It is not moved."
+                f"{name} is shareable: other guests may write to it, and would go on with the old"
+                " one. It is not moved."
             )
         if facts["readonly"]:
             raise LibvirtProblem(
-                f"{name} is read-only, and others may read it too. It is not moved: copy it, and attach the copy."
+                f"{name} is read-only, and others may read it too. It is not moved: copy it, and"
+                " attach the copy."
             )
         for disk in (each for each in (self.live, self.config) if each is not None):
             for tag, why in _LEFT_OUT.items():
@@ -118,19 +121,21 @@ class Disk:
                     raise LibvirtProblem(f"{name} is {why}. It is not moved.")
         if len(set(self.sources)) > 1:
             raise LibvirtProblem(
-                f"{name} is {self.sources[0]} in the running guest and {self.sources[1]} in the definition: shut it off and start it, then run this again."
+                f"{name} is {self.sources[0]} in the running guest and {self.sources[1]} in the"
+                " definition: shut it off and start it, then run this again."
             )
         self._refuse_domain()
 
     def _refuse_domain(self) -> None:
         if not self.domain.isPersistent():
             raise LibvirtProblem(
-                f"{self.where} is transient: libvirt forgets it once it is off. Define it there first."
+                f"{self.where} is transient: libvirt forgets it once it is off. Define it there"
+                " first."
             )
         if self.domain.hasManagedSaveImage(0):
             raise LibvirtProblem(
-                f"{self.where} has its memory saved, and would start with the disks that it had then: start it, or drop the image with virsh "
-                "managedsave-remove."
+                f"{self.where} has its memory saved, and would start with the disks that it had"
+                " then: start it, or drop the image with virsh managedsave-remove."
             )
         for what, count in (
             ("snapshots", lambda flags: len(snapshots.read(self.domain))),
@@ -138,17 +143,20 @@ class Disk:
         ):
             if _optional(count):
                 raise LibvirtProblem(
-                    f"{self.where} has {what}, which are of the disks that it has now: delete the {what} first."
+                    f"{self.where} has {what}, which are of the disks that it has now: delete the"
+                    f" {what} first."
                 )
         if self.mirror is not None:
             raise LibvirtProblem(
-                f"A block job that drover did not begin works on the disk {self.target} of {self.where}: wait for its end, or end it with virsh blockjob."
+                f"A block job that drover did not begin works on the disk {self.target} of"
+                f" {self.where}: wait for its end, or end it with virsh blockjob."
             )
         if self.domain.isActive() and _optional(
             lambda flags: self.domain.blockJobInfo(self.target, flags)
         ):
             raise LibvirtProblem(
-                f"A block job works on the disk {self.target} of {self.where}: wait for its end (virsh blockjob)."
+                f"A block job works on the disk {self.target} of {self.where}: wait for its end"
+                " (virsh blockjob)."
             )
 
     @property
@@ -158,7 +166,7 @@ class Disk:
             return None
         return volumes.of_disk(self.domain.connect(), self._defined())
 
-    def owner(self, name: str) -> ownership.Candidate:
+    def owner(self, name: str) -> ownership.RemovalCandidate:
         """Return its file if the file may be removed after the move of the disk: proven by its use,
         or by its name.
         """
@@ -169,9 +177,9 @@ class Disk:
                     path, self.domain.UUIDString(), name
                 )
                 return candidate
-        return ownership.Candidate(path, refused="its use cannot be told")
+        return ownership.RemovalCandidate(path, refused="its use cannot be told")
 
-    def define(self, place: Place) -> None:
+    def define(self, place: DiskPlace) -> None:
         """Have the definition name another place, and nothing else changed."""
         self._update(moved(self._defined(), place))
 
@@ -193,7 +201,7 @@ def find(root: Element, target: str) -> Element | None:
     return None
 
 
-def moved(disk: Element, place: Place) -> Element:
+def moved(disk: Element, place: DiskPlace) -> Element:
     """Return a disk for its new place. libvirt's data about the images behind the old one are left
     out.
     """
@@ -208,10 +216,10 @@ def moved(disk: Element, place: Place) -> Element:
         for element in list(source):
             source.remove(element)
         source.set("file", place.name)
-        _remove(disk, "auth")
+        _remove_elements(disk, "auth")
         return disk
     position = list(disk).index(source)
-    _remove(disk, "source", "auth")
+    _remove_elements(disk, "source", "auth")
     for element in place.xml:
         if element.tag in ("source", "auth"):
             disk.insert(position, copy.deepcopy(element))
@@ -222,11 +230,11 @@ def moved(disk: Element, place: Place) -> Element:
 
 def _without_layers(disk: Element) -> Element:
     disk = copy.deepcopy(disk)
-    _remove(disk, "backingStore", "mirror")
+    _remove_elements(disk, "backingStore", "mirror")
     return disk
 
 
-def _remove(disk: Element, *tags: str) -> None:
+def _remove_elements(disk: Element, *tags: str) -> None:
     for tag in tags:
         for each in disk.findall(tag):
             disk.remove(each)
@@ -246,7 +254,7 @@ def is_ending(mirror: Element) -> bool:
     return mirror.get("job") == ""
 
 
-def facts_of_copy(facts: DomainDisk, place: Place) -> DomainDisk:
+def facts_of_copy(facts: DomainDisk, place: DiskPlace) -> DomainDisk:
     """Return the facts of a disk as they are once it is elsewhere."""
     copied_facts = facts.copy()
     copied_facts.pop("origin", None)

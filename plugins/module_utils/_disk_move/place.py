@@ -28,7 +28,7 @@ from .._storage.kinds import Source
 RAW = "raw"
 
 
-class Place(NamedTuple):
+class DiskPlace(NamedTuple):
     """A place of a disk.
 
     name: as the facts of a domain have its source. type: of the disk there, such as file. volume:
@@ -51,7 +51,7 @@ class Place(NamedTuple):
         return None if self.xml is None else parse_disk(self.xml).get("origin")
 
 
-def of_volume(conn: Any, pool: str, name: str) -> Place:
+def of_volume(conn: Any, pool: str, name: str) -> DiskPlace:
     """Return the place of a volume of a pool. The volume need not exist yet.
 
     :raises LibvirtProblem: the pool is not there, or no domain can have a disk in it.
@@ -66,10 +66,10 @@ def of_volume(conn: Any, pool: str, name: str) -> Place:
         parse(volumes.with_sources(conn, ET.tostring(domain, encoding="unicode"))).iter("disk")
     )
     found = parse_disk(xml)
-    return Place(str(found["source"]), str(found["type"]), (pool, name), xml)
+    return DiskPlace(str(found["source"]), str(found["type"]), (pool, name), xml)
 
 
-def refuse(conn: Any, uuid: str, place: Place) -> None:
+def refuse(conn: Any, uuid: str, place: DiskPlace) -> None:
     """Refuse a volume that exists, or that another user names.
 
     :param uuid: the uuid of the domain that gets it.
@@ -79,13 +79,15 @@ def refuse(conn: Any, uuid: str, place: Place) -> None:
     pool_object = volumes.find_pool(conn, pool)
     if not pool_object.isActive():
         raise LibvirtProblem(
-            f"The storage pool {pool} on {host_name()} is not active: start it with virsh pool-start {shlex.quote(pool)}."
+            f"The storage pool {pool} on {host_name()} is not active: start it with virsh"
+            f" pool-start {shlex.quote(pool)}."
         )
     pool_object.refresh(0)
     if name in pool_object.listVolumes():
         raise LibvirtProblem(
-            f"{what} exists already. Nothing was overwritten: if nobody needs it, remove it with virsh vol-delete {shlex.quote(name)} {shlex.quote(pool)}, "
-            "or choose another destination."
+            f"{what} exists already. Nothing was overwritten: if nobody needs it, remove it with"
+            f" virsh vol-delete {shlex.quote(name)} {shlex.quote(pool)}, or choose another"
+            " destination."
         )
     if place.source is Source.DEVICE:
         attached_files.refuse_used(
@@ -97,18 +99,18 @@ def refuse(conn: Any, uuid: str, place: Place) -> None:
         raise LibvirtProblem(f"{what} would be in use: {why}. Choose another destination.")
 
 
-def refuse_without_space(conn: Any, place: Place, size: int) -> None:
+def refuse_without_space(conn: Any, place: DiskPlace, size: int) -> None:
     """Refuse a volume if its pool has too little space."""
     pool = place.volume[0] if place.volume else ""
     free = int(volumes.find_pool(conn, pool).info()[3])
     if free < size:
         raise LibvirtProblem(
-            f"The storage pool {pool} on {host_name()} has {free >> 20} MiB free, and the copy takes {-(-size // 2**20)} MiB: make room there, or choose "
-            "another destination."
+            f"The storage pool {pool} on {host_name()} has {free >> 20} MiB free, and the copy"
+            f" takes {-(-size // 2**20)} MiB: make room there, or choose another destination."
         )
 
 
-def create(conn: Any, place: Place, size: int) -> tuple[str, int]:
+def create(conn: Any, place: DiskPlace, size: int) -> tuple[str, int]:
     """Make the volume; libvirt refuses if there is one of its name.
 
     :returns: libvirt's key of it, and its size.
@@ -123,7 +125,7 @@ def create(conn: Any, place: Place, size: int) -> tuple[str, int]:
     return str(volume.key()), int(volume.info()[1])
 
 
-def is_there(conn: Any, place: Place) -> bool:
+def is_there(conn: Any, place: DiskPlace) -> bool:
     """Return True if a volume of that name exists, or if this cannot be found out."""
     pool, name = place.volume or ("", "")
     try:
@@ -134,7 +136,7 @@ def is_there(conn: Any, place: Place) -> bool:
         return True
 
 
-def why_not(conn: Any, place: Place, key: str | None) -> str | None:
+def why_not(conn: Any, place: DiskPlace, key: str | None) -> str | None:
     """Return the reason why a volume is not the one of this key, in words; None if it is."""
     pool, name = place.volume or ("", "")
     try:

@@ -68,7 +68,7 @@ def read(domain: Any) -> Record | None:
     for place in reversed(metadata.places(domain)):
         text = metadata.text(domain, place, ELEMENT)
         if text:
-            return _checked(domain, text)
+            return _read_checked(domain, text)
     return None
 
 
@@ -110,7 +110,7 @@ def key_of(record: Record, name: Literal["made", "old"]) -> str | None:
     return found[2] if found else None
 
 
-def _checked(domain: Any, text: str) -> Record:
+def _read_checked(domain: Any, text: str) -> Record:
     try:
         record = json.loads(text)
     except ValueError:
@@ -118,8 +118,9 @@ def _checked(domain: Any, text: str) -> Record:
     if isinstance(record, dict) and _is_whole(record, domain.UUIDString()):
         return cast(Record, record)
     raise LibvirtProblem(
-        f"{domain.name()} on {host_name()} has a record of a move of a disk that cannot be read, so nothing was done. See what became of its disks, then "
-        f"remove the element {ELEMENT} with virsh edit."
+        f"{domain.name()} on {host_name()} has a record of a move of a disk that cannot be read, so"
+        f" nothing was done. See what became of its disks, then remove the element {ELEMENT} with"
+        " virsh edit."
     )
 
 

@@ -72,7 +72,7 @@ def parse_domain(text: str) -> DomainFacts:
         raise ValueError(f"not domain XML: the outermost element is <{root.tag}>")
     return {
         "uuid": child_text(root, "uuid"),
-        "name": (root.findtext("name") or ""),
+        "name": root.findtext("name") or "",
         "title": child_text(root, "title"),
         "type": root.get("type"),
         "vcpus": integer(child_text(root, "vcpu", "1"), 1),
@@ -86,7 +86,9 @@ def parse_domain(text: str) -> DomainFacts:
 
 
 def parse_disk(element: Element) -> DomainDisk:
-    """Return the facts of a ``<disk>``. The sizes are None, because only the hypervisor knows them."""
+    """Return the facts of a ``<disk>``. The sizes are None, because only the hypervisor knows
+    them.
+    """
     target = element.find("target")
     driver = element.find("driver")
     disk: DomainDisk = {
@@ -352,7 +354,8 @@ def with_password(text: str, password: str) -> str:
     for console in consoles:
         if console.get("type") == "vnc" and len(password.encode()) > VNC_PASSWORD:
             raise ValueError(
-                f"the password of a VNC console has {VNC_PASSWORD} bytes at most, and this one is longer"
+                f"the password of a VNC console has {VNC_PASSWORD} bytes at most, and this one is"
+                " longer"
             )
         console.set("passwd", password)
     return ET.tostring(root, encoding="unicode")

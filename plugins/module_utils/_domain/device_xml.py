@@ -149,4 +149,7 @@ def _line(element: Element) -> str:
     disk = parse_disk(element)
     if disk["device"] == "cdrom":
         return f"{disk['target']}: CD-ROM, {disk['source'] or 'empty'}"
-    return f"{disk['target']}: {disk['source']} ({disk['bus']}, {disk['format']}{', read-only' if disk['readonly'] else ''})"
+    return (
+        f"{disk['target']}: {disk['source']} ({disk['bus']},"
+        f" {disk['format']}{', read-only' if disk['readonly'] else ''})"
+    )

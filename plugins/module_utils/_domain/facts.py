@@ -70,7 +70,9 @@ class _Disk(TypedDict):
 
 
 class DomainDisk(_Disk, Located, total=False):
-    """The facts of a ``<disk>``. Only the hypervisor knows the sizes, and what is missing in XML."""
+    """The facts of a ``<disk>``. Only the hypervisor knows the sizes, and what is missing in
+    XML.
+    """
 
     #: The id of a disk on the network, the same on all hosts; None if it has none.
     origin: str | None

@@ -102,9 +102,10 @@ def _unplug(domain: Any, find: Find, timeout: float) -> None:
             continue
         if now >= deadline:
             raise NotReleased(
-                f"{domain.name()} on {host_name()} did not release the device within {timeout:g} s{refusal}. It still has it and may release it later, "
-                "so it is not detached. Run this again. A guest that is booting, or that has the device in use or no driver for "
-                "hot unplug, does not release it: shut the guest off, then run this again."
+                f"{domain.name()} on {host_name()} did not release the device within {timeout:g}"
+                f" s{refusal}. It still has it and may release it later, so it is not detached. Run"
+                " this again. A guest that is booting, or that has the device in use or no driver"
+                " for hot unplug, does not release it: shut the guest off, then run this again."
             )
         time.sleep(POLL)
 

@@ -87,7 +87,7 @@ class Mentions:
             self.words.extend(element.attrib.values())
             for value in element.attrib.values():
                 for path in map(str.strip, _ARGUED.findall(value)):
-                    self._take(path, OTHER, True, meant)
+                    self._add_path(path, OTHER, True, meant)
         pool, volume, folder = element.get("pool"), element.get("volume"), element.get("dir", "")
         if pool and volume:
             self.volumes[pool, volume] = max(self.volumes.get((pool, volume), PLAIN), kind)
@@ -99,11 +99,11 @@ class Mentions:
         text = element.text or ""
         for value in dict.fromkeys([*element.attrib.values(), text, text.strip()]):
             if value.startswith("/"):
-                self._take(value, kind, writes and value != element.get("template"), meant)
+                self._add_path(value, kind, writes and value != element.get("template"), meant)
         for child in element:
             self._walk(child, kind, writes, meant)
 
-    def _take(self, path: str, kind: int, writes: bool, meant: bool) -> None:
+    def _add_path(self, path: str, kind: int, writes: bool, meant: bool) -> None:
         self.paths[path] = max(self.paths.get(path, OTHER), kind)
         self.written.update([path] if writes else [])
         self.meant.update([path] if meant else [])

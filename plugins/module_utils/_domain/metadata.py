@@ -33,19 +33,19 @@ def places(domain: Any) -> list[int]:
 
 def labels(domain: Any, place: int) -> str:
     """Return the text of the labels, in the form for a discovery; empty without labels."""
-    return _labels.text_of(_read(domain, place).findall(_labels.ELEMENT))
+    return _labels.text_of(_read_element(domain, place).findall(_labels.ELEMENT))
 
 
 def text(domain: Any, place: int, name: str) -> str:
     """Return the text of an element below drover's element; empty without such an element."""
-    return (_read(domain, place).findtext(name) or "").strip()
+    return (_read_element(domain, place).findtext(name) or "").strip()
 
 
 def change(domain: Any, place: int, name: str, value: str) -> None:
     """Set the text of an element below drover's element. Remove the element if the text is empty.
     Keep all other elements.
     """
-    root = _read(domain, place)
+    root = _read_element(domain, place)
     for child in [child for child in root if child.tag == name]:
         root.remove(child)
     if value:
@@ -56,7 +56,7 @@ def change(domain: Any, place: int, name: str, value: str) -> None:
     )
 
 
-def _read(domain: Any, place: int) -> ET.Element:
+def _read_element(domain: Any, place: int) -> ET.Element:
     """Return drover's element; an empty one without metadata. The names have no namespace: libvirt
     takes them in this form.
     """

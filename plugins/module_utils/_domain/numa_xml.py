@@ -108,7 +108,7 @@ def _set_tuning(root: Element, wanted: NumaBound) -> None:
         ),
     ]
     made = [ET.Element(tag, {**which, "cpuset": format_cpu_set(cpus)}) for tag, which, cpus in pins]
-    _replace(root, "cputune", ("vcpupin", "emulatorpin", "iothreadpin"), made)
+    _replace_children(root, "cputune", ("vcpupin", "emulatorpin", "iothreadpin"), made)
 
 
 def _set_places(root: Element, wanted: NumaBound) -> None:
@@ -135,7 +135,7 @@ def _set_places(root: Element, wanted: NumaBound) -> None:
                     },
                 )
             )
-    _replace(root, "numatune", ("memory", "memnode"), made)
+    _replace_children(root, "numatune", ("memory", "memnode"), made)
 
 
 def _set_pages(root: Element, pages: Iterable[GuestPages]) -> None:
@@ -145,7 +145,7 @@ def _set_pages(root: Element, pages: Iterable[GuestPages]) -> None:
         if page["size_kb"]:
             cells = {"nodeset": format_cpu_set(page["cells"])} if page["cells"] else {}
             ET.SubElement(huge, "page", {"size": str(page["size_kb"]), "unit": "KiB", **cells})
-    _replace(root, "memoryBacking", ("hugepages",), [huge] if pages else [])
+    _replace_children(root, "memoryBacking", ("hugepages",), [huge] if pages else [])
 
 
 def _set_cells(root: Element, wanted: NumaBound) -> None:
@@ -161,10 +161,12 @@ def _set_cells(root: Element, wanted: NumaBound) -> None:
         element.set("unit", "KiB")
         if wanted["pages"]:
             element.set("memAccess", "shared")
-    _replace(root, "cpu", ("numa",), [numa] if wanted["cells"] else [])
+    _replace_children(root, "cpu", ("numa",), [numa] if wanted["cells"] else [])
 
 
-def _replace(root: Element, tag: str, children: Iterable[str], made: Iterable[Element]) -> None:
+def _replace_children(
+    root: Element, tag: str, children: Iterable[str], made: Iterable[Element]
+) -> None:
     """Replace the children with given names of an element of the domain. Remove the element if it
     is empty then.
     """

@@ -52,11 +52,13 @@ def find_named(conn: Any, uuid: str, name: str | None) -> Any:
     domain = find(conn, uuid=uuid)
     if domain is None:
         raise LibvirtProblem(
-            f"There is no domain {name or uuid} on {host_name()}. Run drover.compute.discover to find it."
+            f"There is no domain {name or uuid} on {host_name()}. Run drover.compute.discover to"
+            " find it."
         )
     if name not in (None, domain.name()):
         raise LibvirtProblem(
-            f"The domain {uuid} is named {domain.name()!r} on {host_name()}, not {name!r}: correct the name."
+            f"The domain {uuid} is named {domain.name()!r} on {host_name()}, not {name!r}: correct"
+            " the name."
         )
     return domain
 
@@ -84,8 +86,8 @@ def start(domain: Any, timeout: float) -> None:
         domain.pMWakeup(0)
     elif state == "crashed":
         raise LibvirtProblem(
-            f"{domain.name()} on {host_name()} has crashed and was kept for inspection: look at it, "
-            "then destroy it (state=shutoff, force=true) and start it again."
+            f"{domain.name()} on {host_name()} has crashed and was kept for inspection: look at it,"
+            " then destroy it (state=shutoff, force=true) and start it again."
         )
     elif state not in ("running", "blocked"):
         boot(domain)
@@ -113,8 +115,9 @@ def refuse_transient(domain: Any) -> None:
         name = domain.name()
         text, file = shlex.quote(name), shlex.quote(f"{name}.xml")
         raise LibvirtProblem(
-            f"{name} on {host_name()} is transient: libvirt forgets it once it is off, so it was not shut down. Define it there first: "
-            f"virsh dumpxml --security-info {text} > {file}, then virsh define {file}."
+            f"{name} on {host_name()} is transient: libvirt forgets it once it is off, so it was"
+            f" not shut down. Define it there first: virsh dumpxml --security-info {text} > {file},"
+            f" then virsh define {file}."
         )
 
 
@@ -135,8 +138,10 @@ def refuse_opposite(domain: Any, event: str) -> None:
         else ("does not start it again when it reboots", "rebooted", "restart")
     )
     raise LibvirtProblem(
-        f"{name} on {host_name()} has on_{event} {action}: libvirt {what}, so it was not {done}. Set on_{event} to {remedy} "
-        f"(virsh set-lifecycle-action {shlex.quote(name)} {event} {remedy} --live --config), or {'cut its power' if event == 'poweroff' else 'reboot it hard'}."
+        f"{name} on {host_name()} has on_{event} {action}: libvirt {what}, so it was not {done}."
+        f" Set on_{event} to {remedy} (virsh set-lifecycle-action {shlex.quote(name)} {event}"
+        f" {remedy} --live --config), or"
+        f" {'cut its power' if event == 'poweroff' else 'reboot it hard'}."
     )
 
 
@@ -165,8 +170,9 @@ def stop(domain: Any, timeout: float, force: bool, keep: bool = True) -> None:
                 else f"is {state_of(domain)} and cannot shut down"
             )
             raise LibvirtProblem(
-                f"{domain.name()} on {host_name()} {reason}: shut it down from inside, give it more time (drover_instance_timeout, or the "
-                "option timeout), or have its power cut (drover_instance_force=true, or the option force)."
+                f"{domain.name()} on {host_name()} {reason}: shut it down from inside, give it more"
+                " time (drover_instance_timeout, or the option timeout), or have its power cut"
+                " (drover_instance_force=true, or the option force)."
             )
         if now >= press:
             _tolerate_off(domain, domain.shutdown)

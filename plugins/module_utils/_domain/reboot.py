@@ -36,12 +36,13 @@ def reboot(conn: Any, domain: Any, timeout: float, hard: bool) -> None:
     state = power.state_of(domain)
     if state not in ("running", "blocked") and not (hard and domain.isActive()):
         raise LibvirtProblem(
-            f"{domain.name()} on {host_name()} is {state} and cannot be rebooted from inside: start it, or reboot it hard."
+            f"{domain.name()} on {host_name()} is {state} and cannot be rebooted from inside: start"
+            " it, or reboot it hard."
         )
     if not hard:
         power.refuse_opposite(domain, "reboot")
     seen = threading.Event()
-    watch = _watch(conn, domain, seen)
+    watch = _watch_reboot(conn, domain, seen)
     try:
         if hard:
             domain.reset(0)
@@ -49,8 +50,9 @@ def reboot(conn: Any, domain: Any, timeout: float, hard: bool) -> None:
             domain.reboot(0)
         if watch is not None and not _has_begun(domain, seen, timeout):
             raise LibvirtProblem(
-                f"{domain.name()} on {host_name()} did not reboot within {timeout} s: its guest does not heed the request. Reboot "
-                "it from inside, give it more time, or reboot it hard."
+                f"{domain.name()} on {host_name()} did not reboot within {timeout} s: its guest"
+                " does not heed the request. Reboot it from inside, give it more time, or reboot"
+                " it hard."
             )
     finally:
         if watch is not None:
@@ -76,7 +78,7 @@ def _has_begun(domain: Any, seen: threading.Event, timeout: float) -> bool:
     return True
 
 
-def _watch(conn: Any, domain: Any, seen: threading.Event) -> int | None:
+def _watch_reboot(conn: Any, domain: Any, seen: threading.Event) -> int | None:
     """Set ``seen`` when the domain reboots. Return the number of the callback; None if the driver
     has no such event.
     """

@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, BinaryIO
 
-from .child import Child, is_child, outcome
+from .child import ChildProcess, is_child, outcome
 from .mounts import all_mounts, mount_of
 from .problem import Problem
 
@@ -43,7 +43,7 @@ KEPT = 8
 LINKS = 40
 
 #: The children that wait for work; the silent places, each with the time of the next look.
-_IDLE: list[Child] = []
+_IDLE: list[ChildProcess] = []
 _SILENT: dict[str, float] = {}
 
 
@@ -140,7 +140,8 @@ def _answers(
             (
                 False,
                 Unresponsive(
-                    f"No process can be made on {socket.gethostname()} to look at files: {exc.strerror}."
+                    f"No process can be made on {socket.gethostname()} to look at files:"
+                    f" {exc.strerror}."
                 ),
             )
         ]
@@ -171,12 +172,12 @@ def _answers(
 
 def _child(
     request: bytes | None, work: tuple[Callable[..., Any], Sequence[tuple[Any, ...]]]
-) -> tuple[Child, bool]:
+) -> tuple[ChildProcess, bool]:
     """Return (a child, True if it existed before and so needs the request)."""
     if request is not None:
         with contextlib.suppress(IndexError):
             return _IDLE.pop(), True
-    return Child(*work), False
+    return ChildProcess(*work), False
 
 
 def _forget() -> None:
@@ -208,7 +209,7 @@ def _unresponsive(args: Sequence[Any], when: str) -> Unresponsive:
     path = _path_of(args)
     if path is None:
         return Unresponsive(f"A look at a file of {socket.gethostname()} did not end {when}.")
-    place, real = _find(path)
+    place, real = _find_silent_place(path)
     _SILENT[place] = time.monotonic() + AGAIN
     return Unresponsive(_sentence(path, place, when), place, real)
 
@@ -220,12 +221,12 @@ def _sentence(path: str, place: str, when: str) -> str:
     return f"{what}: look at the server of what is mounted at {place}, or unmount it."
 
 
-def _find(path: str) -> tuple[str, str]:
+def _find_silent_place(path: str) -> tuple[str, str]:
     """Return (the silent place, the target of the path)."""
     place = real = path
     child = None
     try:
-        child = Child(os.getpid, [()])
+        child = ChildProcess(os.getpid, [()])
         child.answer(FIND)
 
         def ask(function: Callable[..., Any], argument: str) -> Any:
@@ -269,7 +270,7 @@ def _steps(path: str, link: Callable[[str], str | None]) -> Iterator[tuple[str, 
     :param link: a function that touches a place and returns the target of a link.
     """
     mounts = all_mounts()
-    current_path, rest, links = "/", _names(path), 0
+    current_path, rest, links = "/", _names_in_path(path), 0
     while rest:
         name = rest.pop()
         if name == "..":
@@ -284,10 +285,10 @@ def _steps(path: str, link: Callable[[str], str | None]) -> Iterator[tuple[str, 
             if links > LINKS:
                 return
             current_path = "/" if target.startswith("/") else os.path.dirname(current_path)
-            rest += _names(target)
+            rest += _names_in_path(target)
 
 
-def _names(path: str) -> list[str]:
+def _names_in_path(path: str) -> list[str]:
     return [name for name in reversed(path.split("/")) if name not in ("", ".")]
 
 

@@ -48,17 +48,20 @@ def _identity_of_path(path: str) -> str | None:
 
 def _identity(device: str) -> str | None:
     """Return the identity of a device by its folder of sysfs."""
-    partition = _read(device, "partition")
+    partition = _read_text(device, "partition")
     if partition:
         whole = _identity(os.path.dirname(device))
-        return whole and f"{whole}-part{partition}@{_read(device, 'start')}+{_read(device, 'size')}"
-    name = _read(device, "device/wwid") or _read(device, "wwid")
+        return (
+            whole
+            and f"{whole}-part{partition}@{_read_text(device, 'start')}+{_read_text(device, 'size')}"
+        )
+    name = _read_text(device, "device/wwid") or _read_text(device, "wwid")
     if name:
         return name if _is_worldwide(name) else None
-    mapped = _read(device, "dm/uuid")
+    mapped = _read_text(device, "dm/uuid")
     below = {
         _identity(os.path.realpath(os.path.join(device, "slaves", each)))
-        for each in _names(os.path.join(device, "slaves"))
+        for each in _names_in_folder(os.path.join(device, "slaves"))
     }
     identities = sorted(each for each in below if each is not None)
     if not mapped or not identities or None in below:
@@ -95,7 +98,7 @@ def listing() -> list[BlockDevice]:
 
 def _listing() -> list[BlockDevice]:
     names: dict[int, list[str]] = {}
-    groups = [each for each in _names(DEV) if os.path.isdir(os.path.join(DEV, each))]
+    groups = [each for each in _names_in_folder(DEV) if os.path.isdir(os.path.join(DEV, each))]
     for place in (
         "",
         *_FOLDERS,
@@ -105,7 +108,7 @@ def _listing() -> list[BlockDevice]:
             if each not in ("mapper", "disk", "fd", "shm", "pts", "mqueue", "hugepages")
         ),
     ):
-        for each in _names(os.path.join(DEV, place)):
+        for each in _names_in_folder(os.path.join(DEV, place)):
             path = os.path.join(DEV, place, each)
             try:
                 status = os.stat(path)
@@ -128,9 +131,9 @@ def _listing() -> list[BlockDevice]:
 def loop_files() -> list[tuple[str, str]]:
     """Return the files behind loop devices of this host: list of (path, device)."""
     block, pairs = os.path.join(SYSFS, "block"), []
-    for name in _names(block):
+    for name in _names_in_folder(block):
         path = (
-            _read(os.path.join(block, name), "loop/backing_file")
+            _read_text(os.path.join(block, name), "loop/backing_file")
             if name.startswith("loop")
             else None
         )
@@ -139,14 +142,14 @@ def loop_files() -> list[tuple[str, str]]:
     return pairs
 
 
-def _names(folder: str) -> list[str]:
+def _names_in_folder(folder: str) -> list[str]:
     try:
         return sorted(os.listdir(folder))
     except OSError:
         return []
 
 
-def _read(folder: str, name: str) -> str | None:
+def _read_text(folder: str, name: str) -> str | None:
     try:
         with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as handle:
             return handle.read().strip() or None

@@ -38,7 +38,7 @@ def is_child() -> bool:
     return _SELF["is_child"]
 
 
-class Child:
+class ChildProcess:
     """A child that calls ``function(*args)`` for each ``args`` of ``many``, and then carries out
     the requests of ask().
 
@@ -52,7 +52,7 @@ class Child:
         self._pid = os.fork()
         if self._pid == 0:
             # The fork gives the child its first work, so the function can be of any kind.
-            _work(theirs, function, many)
+            _answer_calls(theirs, function, many)
         theirs.close()
 
     def ask(self, request: bytes, seconds: float) -> None:
@@ -133,7 +133,7 @@ def _receive(line: socket.socket, heard: bytes) -> tuple[bytes, bytes]:
 # -- the child's side -------------------------------------------------------------------------
 
 
-def _work(
+def _answer_calls(
     line: socket.socket, function: Callable[..., Any], many: Sequence[tuple[Any, ...]]
 ) -> NoReturn:
     """Work until the parent process ends. Do not return."""
@@ -149,7 +149,7 @@ def _work(
         heard = b""
         while True:
             for args in many:
-                data = _packed(outcome(function, args))
+                data = _pickle_outcome(outcome(function, args))
                 line.sendall(_LENGTH.pack(len(data)) + data)
             request, heard = _receive(line, heard)
             function, many = pickle.loads(request)
@@ -158,8 +158,10 @@ def _work(
     os._exit(0)
 
 
-def _packed(found: tuple[bool, Any]) -> bytes:
-    """Return an outcome as bytes; if it cannot be pickled, return an error with its text instead."""
+def _pickle_outcome(found: tuple[bool, Any]) -> bytes:
+    """Return an outcome as bytes; if it cannot be pickled, return an error with its text
+    instead.
+    """
     try:
         data = pickle.dumps(found)
         if not found[0]:

@@ -45,7 +45,7 @@ class Digest:
         self._size += len(piece)
         self._block += piece
         while len(self._block) >= BLOCK:
-            self._take(bytes(self._block[:BLOCK]))
+            self._add_block(bytes(self._block[:BLOCK]))
             del self._block[:BLOCK]
 
     def hole(self, length: int) -> None:
@@ -54,12 +54,12 @@ class Digest:
         self.data(bytes(first))
         blocks, rest = divmod(length - first, BLOCK)
         for _dummy in range(blocks):
-            self._take(_ZEROS)
+            self._add_block(_ZEROS)
         self._size += blocks * BLOCK
         self.data(bytes(rest))
 
-    def _take(self, block: bytes) -> None:
-        _add(self._hash, self._done, block)
+    def _add_block(self, block: bytes) -> None:
+        _add_to_digest(self._hash, self._done, block)
         self._done += BLOCK
         if self._done % PIECE == 0:
             self._pieces.append(self._hash.hexdigest())
@@ -68,19 +68,19 @@ class Digest:
     def end(self) -> str:
         """Return the digest of the whole content."""
         if self._block:
-            self._take(bytes(self._block.ljust(BLOCK, b"\0")))
+            self._add_block(bytes(self._block.ljust(BLOCK, b"\0")))
         if self._done % PIECE:
             self._pieces.append(self._hash.hexdigest())
-        return _whole(self._size, self._pieces)
+        return _digest_of_pieces(self._size, self._pieces)
 
 
-def _add(found: hashlib._Hash, offset: int, block: bytes) -> None:
+def _add_to_digest(found: hashlib._Hash, offset: int, block: bytes) -> None:
     if block != _ZEROS:
         found.update(b"%d:" % offset)
         found.update(block)
 
 
-def _whole(size: int, pieces: Iterable[str]) -> str:
+def _digest_of_pieces(size: int, pieces: Iterable[str]) -> str:
     return hashlib.sha256(f"{size}:{':'.join(pieces)}".encode()).hexdigest()
 
 
@@ -100,7 +100,7 @@ def _piece(path: str, start: int) -> str:
             offset = max(offset, data // BLOCK * BLOCK)
             if offset >= end:
                 break
-            _add(hasher, offset, os.pread(descriptor, BLOCK, offset).ljust(BLOCK, b"\0"))
+            _add_to_digest(hasher, offset, os.pread(descriptor, BLOCK, offset).ljust(BLOCK, b"\0"))
             offset += BLOCK
     return hasher.hexdigest()
 
@@ -158,7 +158,7 @@ def of_file(path: str, seconds: float | None = None) -> tuple[str | None, Stamp]
         pieces.append(access.call(_piece, path, len(pieces) * PIECE, limit=PIECE_LIMIT))
     if stamp_of(access.call(os.stat, path)) != stamp:
         return None, stamp
-    digest = _whole(status.st_size, pieces)
+    digest = _digest_of_pieces(status.st_size, pieces)
     keep(name, stamp, digest=digest)
     return digest, stamp
 

@@ -25,7 +25,7 @@ _IDLE: list[_Helper] = []
 os.register_at_fork(after_in_child=_IDLE.clear)
 
 
-class Late(Exception):
+class CallTimeout(Exception):
     """The error for a call that did not end in time."""
 
 
@@ -36,7 +36,7 @@ def within(
 
     :param alive: a function that returns the time of the last progress (time.monotonic()); the
         seconds count from there.
-    :raises Late: the call has not ended in time.
+    :raises CallTimeout: the call has not ended in time.
     """
     try:
         helper = _IDLE.pop()
@@ -52,7 +52,7 @@ def within(
             helper.answer()
         raise
     if not over:
-        raise Late
+        raise CallTimeout
     good, value = helper.answer()
     _IDLE.append(helper)
     if good:

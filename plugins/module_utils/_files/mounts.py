@@ -40,7 +40,9 @@ def parse_mounts(text: str) -> list[Mount]:
         # Optional fields come before the dash.
         after = fields[fields.index("-", 6) + 1 :]
         if len(after) >= 2:
-            mounts.append((_plain(fields[4]), _plain(fields[3]), after[0], _plain(after[1])))
+            mounts.append(
+                (_unescape(fields[4]), _unescape(fields[3]), after[0], _unescape(after[1]))
+            )
     return mounts
 
 
@@ -51,10 +53,10 @@ def swap_files() -> list[str]:
             rows = [line.split() for line in file.read().splitlines()[1:]]
     except OSError:
         return []
-    return [_plain(row[0]) for row in rows if row[1:2] == ["file"]]
+    return [_unescape(row[0]) for row in rows if row[1:2] == ["file"]]
 
 
-def _plain(text: str) -> str:
+def _unescape(text: str) -> str:
     """Return a field without the kernel's escapes (octal: blank, tab, newline, backslash)."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), text)
 

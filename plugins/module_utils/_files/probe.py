@@ -29,7 +29,7 @@ ANSWERS = (errno.ECONNREFUSED, errno.ECONNRESET)
 FLOCK = "hhqqi"  # struct flock of Linux with 64 bits: type, whence, start, length, pid
 
 
-class Reached(NamedTuple):
+class TcpReaction(NamedTuple):
     """The reaction of a host to a TCP connection.
 
     answers: True if the host answers; None if this host cannot even try. closed: True if the host
@@ -41,7 +41,7 @@ class Reached(NamedTuple):
     closed: bool = False
 
 
-def reach(address: str, port: int, timeout: float) -> Reached:
+def reach(address: str, port: int, timeout: float) -> TcpReaction:
     """Find out if a host answers on a TCP port.
 
     :param timeout: the time limit in seconds for all attempts together.
@@ -50,7 +50,7 @@ def reach(address: str, port: int, timeout: float) -> Reached:
     try:
         addresses = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as problem:
-        return Reached(None, f"{address} is no name that is known here: {problem}")
+        return TcpReaction(None, f"{address} is no name that is known here: {problem}")
     tried = False
     for family, kind, protocol, _dummy, where in addresses:
         seconds_left = max(0.1, deadline - time.monotonic())
@@ -58,10 +58,10 @@ def reach(address: str, port: int, timeout: float) -> Reached:
             with socket.socket(family, kind, protocol) as tries:
                 tries.settimeout(seconds_left)
                 tries.connect(where)
-            return Reached(True, f"{address} answers on port {port}")
+            return TcpReaction(True, f"{address} answers on port {port}")
         except OSError as problem:
             if problem.errno in ANSWERS:
-                return Reached(True, f"{address} answers, but not on port {port}", closed=True)
+                return TcpReaction(True, f"{address} answers, but not on port {port}", closed=True)
             # No request was sent if there is no route of that kind.
             tried = tried or problem.errno not in (
                 errno.EAFNOSUPPORT,
@@ -69,10 +69,10 @@ def reach(address: str, port: int, timeout: float) -> Reached:
                 errno.ENETDOWN,
             )
             last = f"{address}, port {port}: {problem}"
-    return Reached(False if tried else None, last)
+    return TcpReaction(False if tried else None, last)
 
 
-def reach_each(addresses: Sequence[str], port: int, timeout: float) -> list[Reached]:
+def reach_each(addresses: Sequence[str], port: int, timeout: float) -> list[TcpReaction]:
     """Find out at the same time if a host answers at several addresses, see reach()."""
     if not addresses:
         return []

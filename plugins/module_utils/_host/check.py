@@ -133,7 +133,9 @@ def _guest(conn: Any, domain: Any) -> dict[str, object] | None:
 
 
 def why_no_kvm(conn: Any) -> str | None:
-    """Start a tiny guest with KVM where libvirt offers it, and return why that fails; None if it does not fail."""
+    """Start a tiny guest with KVM where libvirt offers it, and return why that fails; None if it
+    does not fail.
+    """
     found = parse_capabilities(conn.getCapabilities())
     answer = kvm_probe.probe(conn, found["cpu"]["arch"], found["supported_instances"])
     return answer["message"] if answer["works"] is False else None

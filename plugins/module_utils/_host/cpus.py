@@ -23,7 +23,8 @@ _NOT_KNOWN = ("VIR_ERR_NO_SUPPORT", "VIR_ERR_CONFIG_UNSUPPORTED", "VIR_ERR_ARGUM
 
 
 def wanted(source: Any, root: Element) -> dict[str, str | None] | None:
-    """Return the CPU that a guest needs, with arch and type of its domain, and cpu, the element's text.
+    """Return the CPU that a guest needs, with arch and type of its domain, and cpu, the element's
+    text.
 
     :param source: the hypervisor that it is on.
     :param root: its domain XML.
@@ -56,7 +57,9 @@ def wanted(source: Any, root: Element) -> dict[str, str | None] | None:
 
 
 def runs(destination: Any, cpu: Mapping[str, str | None]) -> bool:
-    """Return False only if the hypervisor says that its CPU lacks something of a CPU that ``wanted`` returned."""
+    """Return False only if the hypervisor says that its CPU lacks something of a CPU that
+    ``wanted`` returned.
+    """
     try:
         answer = destination.compareHypervisorCPU(
             None, cpu.get("arch"), None, cpu.get("type"), cpu["cpu"], 0

@@ -133,16 +133,20 @@ def _pci(root: Element, capability: Element) -> PciDevice:
         "driver": child_text(root, "driver/name"),
         "dev_type": PHYSICAL if functions is not None else VIRTUAL if parent is not None else PLAIN,
         "parent_addr": pci_address(parent) if parent is not None else None,
-        "virtual_functions": []
-        if functions is None
-        else sorted(pci_address(each) for each in functions.findall("address")),
-        "max_virtual_functions": integer(functions.get("maxCount"))
-        if functions is not None and functions.get("maxCount")
-        else None,
+        "virtual_functions": (
+            []
+            if functions is None
+            else sorted(pci_address(each) for each in functions.findall("address"))
+        ),
+        "max_virtual_functions": (
+            integer(functions.get("maxCount"))
+            if functions is not None and functions.get("maxCount")
+            else None
+        ),
         "iommu_group": integer(group.get("number")) if group is not None else None,
-        "iommu_group_members": []
-        if group is None
-        else sorted(pci_address(each) for each in group.findall("address")),
+        "iommu_group_members": (
+            [] if group is None else sorted(pci_address(each) for each in group.findall("address"))
+        ),
         "interface": None,
         "mac": None,
         "vdpa": None,
@@ -185,7 +189,8 @@ def _mdev(root: Element, capability: Element, active: bool) -> MdevDevice:
     name = child_text(root, "name", "") or ""
     return {
         "name": name,
-        # Before libvirt 7.3 only the name has it: mdev_ with underscores, from 7.7 on with the address of the parent behind it.
+        # Before libvirt 7.3 only the name has it: mdev_ with underscores, from 7.7 on with the
+        # address of the parent behind it.
         "uuid": child_text(capability, "uuid") or name[len("mdev_") :][:36].replace("_", "-"),
         "type": kind.get("id") if kind is not None else None,
         "parent": child_text(root, "parent"),

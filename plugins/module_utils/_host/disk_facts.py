@@ -91,7 +91,8 @@ class DiskFacts:
         self._references: backing.Known = {}
         # The files behind an image, as far as they are known.
         self._behind: dict[str, list[str]] = {}
-        # The images of this host alone that are behind disks, and whether one of these is on shared storage.
+        # The images of this host alone that are behind disks, and whether one of these is on shared
+        # storage.
         self._local: dict[str, bool] = {}
 
     def add_domains(self, domains: Sequence[HostDomain]) -> None:
@@ -172,10 +173,10 @@ class DiskFacts:
             [path for path, disk in with_paths if disk["format"] != "raw"], self._references
         )
         chains = [
-            backing.chain(path, disk["format"], self._references, self._ask)
+            backing.chain(path, disk["format"], self._references, self._ask_libvirt)
             for path, disk in with_paths
         ]
-        self._place(
+        self._read_places(
             [(path, disk["type"]) for path, disk in with_paths]
             + [(path, "file") for chain in chains for path in chain.files]
         )
@@ -191,7 +192,7 @@ class DiskFacts:
         shared_id, real_path, dummy = self._places[path]
         return {"path": path, "real_path": real_path, "shared_id": shared_id}
 
-    def _ask(self, path: str) -> list[backing.Reference] | None:
+    def _ask_libvirt(self, path: str) -> list[backing.Reference] | None:
         return backing.by_libvirt(self._conn, path)
 
     def _note_local(self, shared: bool, layers: Iterable[DiskLayer]) -> None:
@@ -208,7 +209,7 @@ class DiskFacts:
         pool, dummy, volume = disk["source"].partition("/")
         return os.path.join(self._folders[pool], volume) if pool in self._folders else None
 
-    def _place(self, many: Iterable[tuple[str, str]]) -> None:
+    def _read_places(self, many: Iterable[tuple[str, str]]) -> None:
         """Find out which storage files and devices are on."""
         new = dict(each for each in many if each[0] not in self._places)
         answers = access.call_each(

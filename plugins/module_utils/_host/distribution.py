@@ -5,7 +5,8 @@
 """The parts of a domain that come from the distribution of its host: the path of QEMU, and labels
 of SELinux or AppArmor.
 
-Private to the collection. Sources: https://libvirt.org/formatdomain.html#security-label and #devices.
+Private to the collection. Sources: https://libvirt.org/formatdomain.html#security-label
+and #devices.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def emulator_there(conn: Any, text: str) -> str | None:
 
 
 def for_host(conn: Any, text: str) -> str:
-    """Return domain XML from another host as this hypervisor is to define it: with a QEMU that it has, and no label of a driver that it lacks.
+    """Return domain XML from another host as this hypervisor is to define it: with a QEMU that it
+    has, and no label of a driver that it lacks.
 
     Only labels that libvirt chooses are removed: libvirt chooses one for each domain without a
     label too.
@@ -83,13 +85,14 @@ def reasons(conn: Any, root: Element, usual: str | None, where: str) -> list[str
         and not _path(conn, root, emulator)
     ):
         sentences.append(
-            f"{where} has no {emulator}, the emulator of its domain; QEMU is {usual} there: install it there, or change <emulator> with virsh "
-            "edit, or choose another host"
+            f"{where} has no {emulator}, the emulator of its domain; QEMU is {usual} there: install"
+            " it there, or change <emulator> with virsh edit, or choose another host"
         )
     own = {each.get("model") for each in root.findall("seclabel") if _is_own(each)}
     sentences += [
-        f"it has a label of {model} of its own, and libvirt of {where} works without {model}: use the same security_driver in "
-        "/etc/libvirt/qemu.conf of both hosts, or take <seclabel> out with virsh edit, or choose another host"
+        f"it has a label of {model} of its own, and libvirt of {where} works without {model}: use"
+        " the same security_driver in /etc/libvirt/qemu.conf of both hosts, or take <seclabel> out"
+        " with virsh edit, or choose another host"
         for model in _missing_drivers(conn, root)
         if model in own
     ]

@@ -4,10 +4,12 @@
 
 """All domains of a hypervisor, in a number of libvirt calls that does not grow with them.
 
-Private to the collection. Only a domain's XML has no bulk form in libvirt: that is one call for each domain, and one more for each that runs.
+Private to the collection. Only a domain's XML has no bulk form in libvirt: that is one call for
+each domain, and one more for each that runs.
 
-libvirt opens images to find out their sizes. On dead storage its thread blocks for ever and keeps the domain locked. Soon all
-its threads are blocked. So libvirt opens an image here only after a child of this process could open it.
+libvirt opens images to find out their sizes. On dead storage its thread blocks for ever and keeps
+the domain locked. Soon all its threads are blocked. So libvirt opens an image here only after a
+child of this process could open it.
 """
 
 from __future__ import annotations
@@ -83,7 +85,8 @@ def read_domains(
             untold.append({"uuid": domain.UUIDString(), "name": domain.name()})
             _warn(
                 warn,
-                f"Domain {domain.name()} was left out, libvirt does not tell about it: {binding.text_of(exc)}.",
+                f"Domain {domain.name()} was left out, libvirt does not tell about it:"
+                f" {binding.text_of(exc)}.",
             )
             continue
         except ValueError as exc:
@@ -98,9 +101,13 @@ def read_domains(
         entry["managed_save"] = entry["uuid"] in flags["managed_save"]
         triples.append((entry, domain, stats))
     _add_sizes(triples, local, warn, pools, conn)
-    return sorted(
-        (entry for entry, dummy, dummy in triples), key=lambda entry: (entry["name"], entry["uuid"])
-    ), untold
+    return (
+        sorted(
+            (entry for entry, dummy, dummy in triples),
+            key=lambda entry: (entry["name"], entry["uuid"]),
+        ),
+        untold,
+    )
 
 
 def read_domain(domain: Any, local: bool) -> HostDomain:
@@ -184,7 +191,9 @@ def _stats(conn: Any, wanted: int) -> list[tuple[Any, Stats]]:
 
 
 def _uuids(conn: Any, flag: int) -> set[str]:
-    """Return the uuids of the domains with a property; none where the driver cannot filter by it."""
+    """Return the uuids of the domains with a property; none where the driver cannot filter by
+    it.
+    """
     try:
         return {domain.UUIDString() for domain in conn.listAllDomains(flag)}
     except libvirt.libvirtError as exc:
@@ -220,7 +229,8 @@ def _entry(
         texts, snapshots = texts_of(domain, active, False, False), []
         _warn(
             warn,
-            f"The files of the snapshots and of the saved memory of {domain.name()} are not known: {binding.text_of(exc)}.",
+            f"The files of the snapshots and of the saved memory of {domain.name()} are not known:"
+            f" {binding.text_of(exc)}.",
         )
     entry = _from_text(texts, texts[1] if active else None)
     entry["snapshots"], entry["fixed_snapshots"] = bool(snapshots) or bool(known[1]), fixed
@@ -360,7 +370,7 @@ def _add_sizes_of_files(
     silent: set[str] = set()
     failed: dict[str | None, list[Exception]] = {}
     looks = access.call_each(
-        _look, [(path, disk["type"], disk["format"]) for dummy, disk, path in seen]
+        _measure_image, [(path, disk["type"], disk["format"]) for dummy, disk, path in seen]
     )
     for (entry, disk, _dummy), (answered, size) in zip(seen, looks):
         if not answered:
@@ -384,7 +394,7 @@ def _path(disk: DomainDisk, folders: Mapping[str, str]) -> str | None:
     return os.path.join(folders[pool], name) if pool in folders else None
 
 
-def _look(path: str, kind: str, image_format: str | None) -> tuple[int, int] | None:
+def _measure_image(path: str, kind: str, image_format: str | None) -> tuple[int, int] | None:
     """Return the size of an image file. For a device, its answer is enough."""
     if kinds.disk(kind).source is not Source.DEVICE:
         return image_size(path, image_format)
@@ -402,7 +412,9 @@ def _look(path: str, kind: str, image_format: str | None) -> tuple[int, int] | N
 
 
 def _block_stats(conn: Any, domains: Sequence[Any]) -> dict[str, Stats]:
-    """Return dict uuid -> statistics of some domains and their disks; empty if the driver has none."""
+    """Return dict uuid -> statistics of some domains and their disks; empty if the driver has
+    none.
+    """
     stats_wanted = libvirt.VIR_DOMAIN_STATS_STATE | libvirt.VIR_DOMAIN_STATS_BLOCK
     try:
         pairs = conn.domainListGetStats(

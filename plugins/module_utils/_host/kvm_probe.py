@@ -54,7 +54,7 @@ def probe(
         }
     answer = []
     thread = threading.Thread(
-        target=lambda: answer.append(_start(conn, _xml(arch or "", cpu or {}))), daemon=True
+        target=lambda: answer.append(_start_guest(conn, _xml(arch or "", cpu or {}))), daemon=True
     )
     thread.start()
     thread.join(TIMEOUT)
@@ -63,7 +63,7 @@ def probe(
     return {"offered": True, "works": works, "message": message}
 
 
-def _start(conn: Any, text: str) -> tuple[bool | None, str]:
+def _start_guest(conn: Any, text: str) -> tuple[bool | None, str]:
     """Return (True if it started, or None if this is not known; the reason why it did not)"""
     flags = libvirt.VIR_DOMAIN_START_PAUSED | libvirt.VIR_DOMAIN_START_AUTODESTROY
     deadline = time.monotonic() + TIMEOUT / 2

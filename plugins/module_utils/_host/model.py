@@ -2,9 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The CPU that a hypervisor can give its guests, and the nearest CPU that has only some of its features.
+"""The CPU that a hypervisor can give its guests, and the nearest CPU that has only some of its
+features.
 
-Private to the collection. Source: https://libvirt.org/html/libvirt-libvirt-host.html#virConnectBaselineHypervisorCPU.
+Private to the collection. Source:
+https://libvirt.org/html/libvirt-libvirt-host.html#virConnectBaselineHypervisorCPU.
 """
 
 from __future__ import annotations
@@ -102,7 +104,9 @@ def _host_model(conn: Any, arch: str | None, kind: str) -> str | None:
 
 
 def _features(conn: Any, arch: str | None, kind: str, text: str) -> list[str]:
-    """Return all features of a CPU that a migration can take along, with the features of its model."""
+    """Return all features of a CPU that a migration can take along, with the features of its
+    model.
+    """
     flags = (
         libvirt.VIR_CONNECT_BASELINE_CPU_EXPAND_FEATURES
         | libvirt.VIR_CONNECT_BASELINE_CPU_MIGRATABLE

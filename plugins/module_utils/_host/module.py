@@ -4,8 +4,8 @@
 
 """The base class of all modules that run on a hypervisor.
 
-Private to the collection. A module refuses to begin on another machine than the one that its caller expects, and its result says which
-machine gave it.
+Private to the collection. A module refuses to begin on another machine than the one that its caller
+expects, and its result says which machine gave it.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from typing import Any, Protocol
 
 from ansible.module_utils.basic import AnsibleModule
 
-from .._files.limits import Late
+from .._files.limits import CallTimeout
 from .._files.problem import Problem, sentence
 from .._libvirt import binding, machine
-from .._libvirt.calls import Limited
+from .._libvirt.calls import LimitedObject
 from .capabilities import parse_capabilities
 
 #: The limit in seconds for the answer of a libvirt about its machine.
 PATIENCE = 10
 
 
-class Change(Protocol):
+class ModuleRun(Protocol):
     """The work of one run of a module."""
 
     def run(self) -> Mapping[str, object]:
@@ -41,7 +41,8 @@ class Change(Protocol):
 class HostModule(AnsibleModule):
     """An AnsibleModule that knows the machine that it runs on.
 
-    Its failure on another machine than the expected one has ``not_this_host`` and ``begun: false``. All its results have ``machine``.
+    Its failure on another machine than the expected one has ``not_this_host`` and ``begun: false``.
+    All its results have ``machine``.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -57,12 +58,14 @@ class HostModule(AnsibleModule):
         """End the module with a failure."""
         super().fail_json(msg, **{"machine": self.machine, **kwargs})
 
-    def carry_out(self, make: Callable[[HostModule, Limited], Change], local: bool = False) -> None:
+    def carry_out(
+        self, make: Callable[[HostModule, LimitedObject], ModuleRun], local: bool = False
+    ) -> None:
         """Make and run the change of a domain, and end the module.
 
         :param local: True if the libvirt must be this machine's.
         """
-        change: Change | None = None
+        change: ModuleRun | None = None
         with self.hypervisor(
             lambda: change.certain() if change else {"begun": False}, local
         ) as conn:
@@ -73,8 +76,9 @@ class HostModule(AnsibleModule):
     @contextlib.contextmanager
     def hypervisor(
         self, result: Callable[[], Mapping[str, object]] = dict, local: bool = False
-    ) -> Iterator[Limited]:
-        """Give the connection to the libvirt of the option ``uri``, and end the module with one sentence if anything fails.
+    ) -> Iterator[LimitedObject]:
+        """Give the connection to the libvirt of the option ``uri``, and end the module with one
+        sentence if anything fails.
 
         A failure before the connection is open has ``begun: false``.
 
@@ -97,7 +101,7 @@ class HostModule(AnsibleModule):
             binding.close(conn)
 
     @contextlib.contextmanager
-    def reading(self, late: str, failed: str) -> Iterator[Limited]:
+    def reading(self, late: str, failed: str) -> Iterator[LimitedObject]:
         """Give the connection to the libvirt of the option ``uri``, for a read with a time limit.
 
         :param late: the sentence if the time is over.
@@ -106,7 +110,7 @@ class HostModule(AnsibleModule):
         conn = binding.connect(self, self.params["uri"])
         try:
             yield conn
-        except Late:
+        except CallTimeout:
             self.fail_json(msg=late)
         except (binding.libvirt.libvirtError, ValueError) as problem:
             self.fail_json(msg=f"{failed}: {binding.text_of(problem)}.")

@@ -70,7 +70,8 @@ def reasons(conn: Any, text: str, where: str) -> list[str]:
             return []
         what = f"its machine {machine}" if machine else f"a guest of type {root.get('type')}"
         return [
-            f"the hypervisor of {where} cannot run {what} ({binding.text_of(exc)}): choose another host, or upgrade QEMU there"
+            f"the hypervisor of {where} cannot run {what} ({binding.text_of(exc)}): choose another"
+            " host, or upgrade QEMU there"
         ]
     found = [*_firmware(root, offered), *_devices(root, offered), *_cpu(root, offered)]
     sentences = [_sentence(where, *each) for each in found]
@@ -79,8 +80,8 @@ def reasons(conn: Any, text: str, where: str) -> list[str]:
         _is_vlan_on_bridge(nic) for nic in root.findall("devices/interface")
     ):
         sentences.append(
-            f"libvirt of {where} has no VLANs on a bridge of Linux, which came with libvirt 11.0: use a bridge of Open vSwitch, a libvirt network "
-            "with VLANs, or another host"
+            f"libvirt of {where} has no VLANs on a bridge of Linux, which came with libvirt 11.0:"
+            " use a bridge of Open vSwitch, a libvirt network with VLANs, or another host"
         )
     return list(dict.fromkeys(sentences))
 

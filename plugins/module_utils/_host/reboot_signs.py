@@ -8,13 +8,17 @@ Private to the collection. A sign says yes, no, or nothing: silence is never tak
 
 Sources for the meaning of the signs:
 
-- Debian and Ubuntu: hooks of the packages update-notifier-common (Ubuntu), unattended-upgrades and reboot-notifier (Debian) make
-  ``/run/reboot-required``. A system without these packages has no hook that makes the file.
-- dnf 4: man dnf-needs-restarting(8), ``-r``: "Only report whether a reboot is required (exit code 1) or not (exit code 0)"; every other error of
-  dnf ends with 1 too (man dnf(8), EXIT VALUES), so the text decides: plugins/needs_restarting.py of dnf-plugins-core.
-- dnf 5: man dnf5-needs-restarting(8), the same exit codes and texts; ``-r`` is accepted and has no effect: needs_restarting.cpp of dnf5.
-- zypper: man zypper(8), needs-rebooting: ZYPPER_EXIT_INF_REBOOT_NEEDED (102) if a reboot is needed, else ZYPPER_EXIT_OK (0). It looks for
-  ``/run/reboot-needed``, which libzypp makes (src/commands/needs-rebooting.cc).
+- Debian and Ubuntu: hooks of the packages update-notifier-common (Ubuntu), unattended-upgrades and
+  reboot-notifier (Debian) make ``/run/reboot-required``. A system without these packages has no
+  hook that makes the file.
+- dnf 4: man dnf-needs-restarting(8), ``-r``: "Only report whether a reboot is required (exit code
+  1) or not (exit code 0)"; every other error of dnf ends with 1 too (man dnf(8), EXIT VALUES), so
+  the text decides: plugins/needs_restarting.py of dnf-plugins-core.
+- dnf 5: man dnf5-needs-restarting(8), the same exit codes and texts; ``-r`` is accepted and has no
+  effect: needs_restarting.cpp of dnf5.
+- zypper: man zypper(8), needs-rebooting: ZYPPER_EXIT_INF_REBOOT_NEEDED (102) if a reboot is needed,
+  else ZYPPER_EXIT_OK (0). It looks for ``/run/reboot-needed``, which libzypp makes
+  (src/commands/needs-rebooting.cc).
 """
 
 from __future__ import annotations
@@ -64,7 +68,7 @@ REBOOT_IS_NEEDED = 102
 _DNF_YES, _DNF_NO = "Reboot is required", "Reboot should not be necessary"
 
 
-class Answer(NamedTuple):
+class RebootAnswer(NamedTuple):
     """needed: None if it is not known. message: the reason, as a part of a sentence. message: why,
     as a part of a sentence.
     """
@@ -73,16 +77,18 @@ class Answer(NamedTuple):
     message: str
 
 
-def of_files(paths: Iterable[str]) -> Answer:
+def of_files(paths: Iterable[str]) -> RebootAnswer:
     """Answer by files that the operator names: each asks for a reboot, and none is a no."""
     paths = list(paths)
     there = [path for path in paths if os.path.lexists(path)]
     if there:
-        return Answer(True, f"{there[0]} is there")
-    return Answer(False, f"{' and '.join(paths)} {'is' if len(paths) == 1 else 'are'} not there")
+        return RebootAnswer(True, f"{there[0]} is there")
+    return RebootAnswer(
+        False, f"{' and '.join(paths)} {'is' if len(paths) == 1 else 'are'} not there"
+    )
 
 
-def of_system() -> Answer:
+def of_system() -> RebootAnswer:
     """Answer by the signs of the system.
 
     A yes of any sign counts. A no is a no of the system's own sign. A system without a sign is
@@ -99,10 +105,11 @@ def of_system() -> Answer:
         return own
     if kernel.needed is False:
         return kernel
-    return Answer(
+    return RebootAnswer(
         None,
-        f"{kernel.message}, and no tool here tells it. Install unattended-upgrades or reboot-notifier (Debian), update-notifier-common (Ubuntu), "
-        "dnf-utils (RHEL, AlmaLinux, Rocky) or dnf5-plugins (Fedora)",
+        f"{kernel.message}, and no tool here tells it. Install unattended-upgrades or"
+        " reboot-notifier (Debian), update-notifier-common (Ubuntu), dnf-utils (RHEL, AlmaLinux,"
+        " Rocky) or dnf5-plugins (Fedora)",
     )
 
 
@@ -119,10 +126,11 @@ def seen() -> str | None:
     return answer.message if answer.needed else None
 
 
-def _own_sign() -> Answer | None:
+def _own_sign() -> RebootAnswer | None:
     """Return the answer of this system's own sign, or None if it has none.
 
-    Debian has dnf and zypper as packages too, which would see an empty list of packages there and find nothing.
+    Debian has dnf and zypper as packages too, which would see an empty list of packages there and
+    find nothing.
     """
     systems = system.names()
     if systems & {"suse", "opensuse", "sles"}:
@@ -130,28 +138,28 @@ def _own_sign() -> Answer | None:
     if systems & {"rhel", "fedora", "centos"}:
         return _dnf()
     if systems & {"debian", "ubuntu"} and any(os.path.lexists(path) for path in MAKERS):
-        return Answer(False, f"{FILES[0]} is not there")
+        return RebootAnswer(False, f"{FILES[0]} is not there")
     return None
 
 
-def _zypper() -> Answer | None:
-    reply = _run("zypper", "--non-interactive", "needs-rebooting")
+def _zypper() -> RebootAnswer | None:
+    reply = _run_program("zypper", "--non-interactive", "needs-rebooting")
     if reply is None:
         return None
     if reply.status == REBOOT_IS_NEEDED:
-        return Answer(True, "zypper needs-rebooting says so")
+        return RebootAnswer(True, "zypper needs-rebooting says so")
     if reply.status == 0:
-        return Answer(False, "zypper needs-rebooting finds nothing")
-    return Answer(None, f"zypper needs-rebooting {reply.words()}")
+        return RebootAnswer(False, "zypper needs-rebooting finds nothing")
+    return RebootAnswer(None, f"zypper needs-rebooting {reply.words()}")
 
 
-def _dnf() -> Answer | None:
+def _dnf() -> RebootAnswer | None:
     """Run dnf, first with the data in its cache: dnf 5 may want to fetch metadata, and a host may
     be offline.
     """
     problem = None
     for words in (("-C", "needs-restarting", "-r"), ("needs-restarting", "-r")):
-        reply = _run("dnf", *words)
+        reply = _run_program("dnf", *words)
         if reply is None or _has_no_such_command(reply):
             return None
         # Any error of dnf ends with the status that means yes.
@@ -162,14 +170,14 @@ def _dnf() -> Answer | None:
                 if packages
                 else ""
             )
-            return Answer(True, f"dnf needs-restarting says so{named}")
+            return RebootAnswer(True, f"dnf needs-restarting says so{named}")
         if reply.status == 0 and _DNF_NO in reply.output:
-            return Answer(False, "dnf needs-restarting finds nothing")
+            return RebootAnswer(False, "dnf needs-restarting finds nothing")
         problem = reply
-    return Answer(None, f"dnf needs-restarting {problem.words() if problem else ''}")
+    return RebootAnswer(None, f"dnf needs-restarting {problem.words() if problem else ''}")
 
 
-def _has_no_such_command(said: Said) -> bool:
+def _has_no_such_command(said: ProgramEnd) -> bool:
     """Return True if dnf has no such plugin, by the words of dnf 4 (No such command) and of dnf 5
     (Unknown argument).
     """
@@ -185,7 +193,7 @@ def _has_no_such_command(said: Said) -> bool:
 # -- the kernel ---------------------------------------------------------------------------------
 
 
-def of_kernel() -> Answer:
+def of_kernel() -> RebootAnswer:
     """Answer by the installed kernels of the running kernel's kind: a newer one, or a file that was
     replaced since the boot, needs a reboot.
 
@@ -203,21 +211,25 @@ def of_kernel() -> Answer:
     newer = [each for each in installed if version(each) > version(running)]
     same = [each for each in newer if kind(each) == kind(running)]
     if same:
-        return Answer(True, f"kernel {running} runs, and {max(same, key=version)} is installed")
+        return RebootAnswer(
+            True, f"kernel {running} runs, and {max(same, key=version)} is installed"
+        )
     if newer:
-        return Answer(
+        return RebootAnswer(
             None,
             f"kernel {running} runs, and {max(newer, key=version)} of another kind is installed",
         )
     if running not in installed:
-        return Answer(None, f"the running kernel {running} is not among the installed ones")
+        return RebootAnswer(None, f"the running kernel {running} is not among the installed ones")
     booted = boot_time()
     if booted is None:
-        return Answer(None, "the time of the boot is not known")
+        return RebootAnswer(None, "the time of the boot is not known")
     # Compare ctime, not mtime: packages set mtime themselves.
     if any(os.stat(path).st_ctime > booted for path in installed[running]):
-        return Answer(True, f"the file of the running kernel {running} has changed since the boot")
-    return Answer(False, f"the running kernel {running} is the newest that is installed")
+        return RebootAnswer(
+            True, f"the file of the running kernel {running} has changed since the boot"
+        )
+    return RebootAnswer(False, f"the running kernel {running} is the newest that is installed")
 
 
 def version(release: str) -> list[int]:
@@ -252,7 +264,7 @@ def boot_time() -> int | None:
 # -- programs -----------------------------------------------------------------------------------
 
 
-class Said(NamedTuple):
+class ProgramEnd(NamedTuple):
     """The end of a program. status: None if it did not end in time. output: the beginning of its
     output.
     """
@@ -270,7 +282,7 @@ class Said(NamedTuple):
         )
 
 
-def _run(name: str, *words: str) -> Said | None:
+def _run_program(name: str, *words: str) -> ProgramEnd | None:
     """Run a program of the system in English; None if it is not installed.
 
     It has TOOL_TIMEOUT seconds. Then it and its children are killed, without waiting for their end:
@@ -284,7 +296,7 @@ def _run(name: str, *words: str) -> Said | None:
     return run_bounded([path, *words], TOOL_TIMEOUT)
 
 
-def run_bounded(words: Sequence[str], seconds: float) -> Said:
+def run_bounded(words: Sequence[str], seconds: float) -> ProgramEnd:
     """Run a program with a limit of time and of output."""
     # Into a file, because a grandchild that lives on would keep a pipe open.
     with tempfile.TemporaryFile() as output:
@@ -307,4 +319,4 @@ def run_bounded(words: Sequence[str], seconds: float) -> Said:
             except ProcessLookupError:
                 pass
         output.seek(0)
-        return Said(status, output.read(MOST).decode("utf-8", "replace"))
+        return ProgramEnd(status, output.read(MOST).decode("utf-8", "replace"))

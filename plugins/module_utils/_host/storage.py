@@ -64,9 +64,9 @@ def _pool(pool: Any, mounts: Sequence[Mount] | None) -> Pool:
         "path": path,
         "real_path": real_path,
         "shared_id": shared_id,
-        "folder_id": file_names.inode(real_path, mounts)
-        if real_path and mounts is not None
-        else None,
+        "folder_id": (
+            file_names.inode(real_path, mounts) if real_path and mounts is not None else None
+        ),
         "capacity_gb": round(capacity / GIB, 2),
         "allocation_gb": round(allocation / GIB, 2),
         "available_gb": round(_available(kind.usage, state, real_path, available) / GIB, 2),
@@ -131,9 +131,9 @@ def read_instances_storage(
         "used_gb": int(used // GIB),
         "free_gb": int(free // GIB),
         "shared_id": real_path_id(real_path, mounts) if real_path and mounts is not None else None,
-        "folder_id": file_names.inode(real_path, mounts)
-        if real_path and mounts is not None
-        else None,
+        "folder_id": (
+            file_names.inode(real_path, mounts) if real_path and mounts is not None else None
+        ),
         "disk_available_least_gb": None,
     }
     if sizes is None:

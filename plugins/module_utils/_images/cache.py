@@ -55,7 +55,7 @@ CHUNK = 1 << 20
 ANSWER = 30
 
 
-class Unfinished(Exception):
+class ImageUnfinished(Exception):
     """The error at the end of the time of a call.
 
     ``size``: the bytes so far. ``total``: the bytes of the whole image; None if the size is
@@ -67,11 +67,11 @@ class Unfinished(Exception):
         self.size, self.total = size, total
 
 
-class Unread(ImageProblem):
+class UnreadableSource(ImageProblem):
     """The error for a source that this host cannot read."""
 
 
-class Absent(Unread):
+class AbsentSource(UnreadableSource):
     """The error for a source with a path that does not exist on this host."""
 
 
@@ -80,7 +80,8 @@ def read_checksum(text: str, name: str) -> tuple[str, str]:
     checksum = checksums.read(text.strip().lower())
     if checksum is None:
         raise ImageProblem(
-            f"The checksum of the image {name} is {text!r}: give sha256: or sha512: and its hexadecimal digits."
+            f"The checksum of the image {name} is {text!r}: give sha256: or sha512: and its"
+            " hexadecimal digits."
         )
     return checksum
 
@@ -133,12 +134,15 @@ class CachedImage:
         ):
             return True
         raise ImageProblem(
-            f"The file {self.path} on {host_name()} is not the image {self._name}: its checksum is another one. Nothing was overwritten: "
-            "find out what has changed it, and move it away."
+            f"The file {self.path} on {host_name()} is not the image {self._name}: its checksum is"
+            " another one. Nothing was overwritten: find out what has changed it, and move it"
+            " away."
         )
 
     def mark_used(self) -> None:
-        """Record the use of the image for a new instance, so that no cleaning removes it as unused."""
+        """Record the use of the image for a new instance, so that no cleaning removes it as
+        unused.
+        """
         with contextlib.suppress(FileNotFoundError):
             os.utime(self._note)
         if _is_same(self._part, os.lstat(self.path)):
@@ -155,19 +159,19 @@ class CachedImage:
         :param seconds: the time of this call. A source that cannot be read in parts is read to its
             end.
         :returns: False if another call has brought the image in the meantime.
-        :raises Unfinished: the time is over.
+        :raises ImageUnfinished: the time is over.
         :raises ImageProblem: the image cannot be brought, or its checksum is wrong.
         """
         deadline = time.monotonic() + seconds
         try:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(self.folder, mode=0o755)
-            with self._locked(deadline) as part:
+            with self._lock_file(deadline) as part:
                 if self.is_there():
                     ownership.drop_temporary(self._part)
                     return False
                 try:
-                    self._fill(part, url, path, peer, deadline)
+                    self._write_source(part, url, path, peer, deadline)
                 except ImageProblem:
                     if not os.fstat(part.fileno()).st_size:
                         ownership.drop_temporary(self._part)
@@ -178,13 +182,14 @@ class CachedImage:
             if exc.errno in (errno.ENOSPC, errno.EDQUOT):
                 ownership.drop_temporary(self._part)
             raise ImageProblem(
-                f"The image {self._name} cannot be written to {self.folder} on {host_name()}: {exc.strerror or exc}."
+                f"The image {self._name} cannot be written to {self.folder} on {host_name()}:"
+                f" {exc.strerror or exc}."
             ) from exc
 
     # -- parts -------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _locked(self, deadline: float) -> Iterator[BinaryIO]:
+    def _lock_file(self, deadline: float) -> Iterator[BinaryIO]:
         """Open the temporary file; no other process writes to it during the ``with`` block."""
         while True:
             with os.fdopen(
@@ -195,7 +200,7 @@ class CachedImage:
                     fcntl.flock(part, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
                     if time.monotonic() >= deadline:
-                        raise Unfinished(os.fstat(part.fileno()).st_size, None) from None
+                        raise ImageUnfinished(os.fstat(part.fileno()).st_size, None) from None
                     time.sleep(0.2)
                     continue
                 # The process that had the lock may have given the file its name, or removed it.
@@ -204,7 +209,7 @@ class CachedImage:
                     yield part
                     return
 
-    def _fill(
+    def _write_source(
         self, part: BinaryIO, url: str | None, path: str | None, peer: str | None, deadline: float
     ) -> None:
         """Write the source to the file, and verify the checksum.
@@ -219,17 +224,18 @@ class CachedImage:
         )
         part.flush()
         if total is not None and part.tell() < total:
-            raise Unread(
-                f"The image {self._name} was cut off: {source} gave {part.tell()} of {total} bytes to {host_name()}. Run this again, "
-                "which goes on from there."
+            raise UnreadableSource(
+                f"The image {self._name} was cut off: {source} gave {part.tell()} of {total} bytes"
+                f" to {host_name()}. Run this again, which goes on from there."
             )
         digest = self._digest_of(part)
         if digest == os.path.basename(self.path):
             return
         ownership.drop_temporary(self._part)
         raise OtherContent(
-            f"What {source} gives {host_name()} is not the image {self._name}: its {self._algorithm} is {digest}, not "
-            f"{os.path.basename(self.path)}. The copy was removed, the source is as before: correct the checksum, or the source."
+            f"What {source} gives {host_name()} is not the image {self._name}: its"
+            f" {self._algorithm} is {digest}, not {os.path.basename(self.path)}. The copy was"
+            " removed, the source is as before: correct the checksum, or the source."
         )
 
     def _copy(
@@ -247,17 +253,18 @@ class CachedImage:
                 parts,
             )
         ):
-            self._begin(part, start, total)
+            self._continue_at(part, start, total)
             while True:
                 try:
                     piece = source.read(CHUNK)
                 except (OSError, http.client.HTTPException) as exc:
-                    raise Unread(
-                        f"The image {self._name} cannot be read from {url or path} on {host_name()}: {exc}."
+                    raise UnreadableSource(
+                        f"The image {self._name} cannot be read from {url or path} on"
+                        f" {host_name()}: {exc}."
                     ) from exc
                 if not piece:
                     return total
-                self._take(part, piece, total, deadline if parts else None)
+                self._write_piece(part, piece, total, deadline if parts else None)
 
     def _copy_of_peer(self, part: BinaryIO, peer: str, path: str, deadline: float) -> int | None:
         """Write a file of another hypervisor to the file, through the libvirt of that hypervisor.
@@ -269,16 +276,17 @@ class CachedImage:
             nonlocal total
             total, there = size, part.seek(0, os.SEEK_END)
             start = there if size is not None and there <= size else 0
-            self._begin(part, start, size)
+            self._continue_at(part, start, size)
             return start
 
         def take(piece: bytes) -> None:
             if total is not None and part.tell() + len(piece) > total:
                 ownership.drop_temporary(self._part)
                 raise OtherContent(
-                    f"{uri_host(peer)} gives more than the {total} bytes of its file {path}. Look at that host."
+                    f"{uri_host(peer)} gives more than the {total} bytes of its file {path}. Look"
+                    " at that host."
                 )
-            self._take(part, piece, total, deadline)
+            self._write_piece(part, piece, total, deadline)
 
         conn = None
         folder, name = os.path.split(path)
@@ -286,16 +294,17 @@ class CachedImage:
             conn = open_connection(peer)
             has_file = Folder(conn, folder).download(name, begin, take)
         except LibvirtProblem as exc:
-            raise Unread(
-                f"The image {self._name} cannot be copied from {uri_host(peer)} to {host_name()}: {str(exc).rstrip('.')}."
+            raise UnreadableSource(
+                f"The image {self._name} cannot be copied from {uri_host(peer)} to {host_name()}:"
+                f" {str(exc).rstrip('.')}."
             ) from exc
         finally:
             close(conn)
         if not has_file:
-            raise Unread(f"{uri_host(peer)} has no file {path} any more.")
+            raise UnreadableSource(f"{uri_host(peer)} has no file {path} any more.")
         return total
 
-    def _begin(self, part: BinaryIO, start: int, total: int | None) -> None:
+    def _continue_at(self, part: BinaryIO, start: int, total: int | None) -> None:
         """Continue at a byte of the file.
 
         :raises ImageProblem: the file system has too little room for the rest."""
@@ -305,12 +314,14 @@ class CachedImage:
         self._refuse_no_room(None if total is None else total - start)
 
     @staticmethod
-    def _take(part: BinaryIO, piece: bytes, total: int | None, deadline: float | None) -> None:
+    def _write_piece(
+        part: BinaryIO, piece: bytes, total: int | None, deadline: float | None
+    ) -> None:
         """Write a piece; after the deadline raise Unfinished."""
         part.write(piece)
         if deadline is not None and time.monotonic() >= deadline:
             part.flush()
-            raise Unfinished(part.tell(), total)
+            raise ImageUnfinished(part.tell(), total)
 
     def _refuse_no_room(self, more: int | None) -> None:
         found = os.statvfs(self.folder)
@@ -318,8 +329,8 @@ class CachedImage:
         if more is not None and more > free:
             ownership.drop_temporary(self._part)
             raise ImageProblem(
-                f"The image {self._name} needs {more / GIB:.2f} GiB in {self.folder} on {host_name()}, and {free / GIB:.2f} GiB are free: make "
-                "room there."
+                f"The image {self._name} needs {more / GIB:.2f} GiB in {self.folder} on"
+                f" {host_name()}, and {free / GIB:.2f} GiB are free: make room there."
             )
 
     @contextlib.contextmanager
@@ -330,12 +341,13 @@ class CachedImage:
         try:
             source = open(path, "rb")  # noqa: SIM115  # pylint: disable=consider-using-with
         except FileNotFoundError:
-            raise Absent(
+            raise AbsentSource(
                 f"The source {path} of the image {self._name} does not exist on {host_name()}."
             ) from None
         except OSError as exc:
-            raise Unread(
-                f"The source {path} of the image {self._name} cannot be read on {host_name()}: {exc.strerror}."
+            raise UnreadableSource(
+                f"The source {path} of the image {self._name} cannot be read on {host_name()}:"
+                f" {exc.strerror}."
             ) from exc
         with source:
             begun, total = os.path.getsize(self._part), os.fstat(source.fileno()).st_size
@@ -348,7 +360,8 @@ class CachedImage:
         """Open a URL, and yield the same values as _opened_path()."""
         if not url.startswith(("http://", "https://")):
             raise ImageProblem(
-                f"The source {url} of the image {self._name} is no URL of http or https: give one, or an absolute path."
+                f"The source {url} of the image {self._name} is no URL of http or https: give one,"
+                " or an absolute path."
             )
         headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={begun}-"} if begun else {})}
         try:
@@ -358,12 +371,13 @@ class CachedImage:
                 # The source has no bytes after the present part.
                 yield io.BytesIO(), begun, None, False
                 return
-            raise Unread(
-                f"{url} answers {host_name()}: {exc.code} {exc.reason}. Correct the source of the image {self._name}."
+            raise UnreadableSource(
+                f"{url} answers {host_name()}: {exc.code} {exc.reason}. Correct the source of the"
+                f" image {self._name}."
             ) from exc
         except (URLError, UrlProblem, OSError, http.client.HTTPException, ValueError) as exc:
             why = getattr(exc, "reason", None) or exc
-            raise Unread(
+            raise UnreadableSource(
                 f"The image {self._name} cannot be read from {url} on {host_name()}: {why}."
             ) from exc
         with contextlib.closing(answer):
@@ -401,8 +415,9 @@ class CachedImage:
         if names:
             ownership.drop_temporary(self._part)
             raise ImageProblem(
-                f"The image {self._name} is backed by another file, which it would have to have on each host. It was removed: make it whole "
-                "with qemu-img convert, and give its new checksum."
+                f"The image {self._name} is backed by another file, which it would have to have on"
+                " each host. It was removed: make it whole with qemu-img convert, and give its new"
+                " checksum."
             )
         os.fchmod(part.fileno(), 0o644)
         os.fsync(part.fileno())
@@ -459,18 +474,18 @@ class Cleaning:
         for folder, of_the_moment in ((self._above, _UPLOAD), (self._folder, _PART)):
             parts = [
                 os.path.join(folder, name)
-                for name in _names(folder)
+                for name in _names_in_folder(folder)
                 if of_the_moment.fullmatch(name)
             ]
             self._parts += [path for path in parts if _is_abandoned(path)]
-        for name in _names(self._folder):
+        for name in _names_in_folder(self._folder):
             path = os.path.join(self._folder, name)
             if NAME.fullmatch(name):
                 why, inode = _why_not(path)
                 if why:
                     self.kept.append({"path": path, "reason": why})
                 else:
-                    candidates.append(ownership.Candidate(path, by_use=True, inode=inode))
+                    candidates.append(ownership.RemovalCandidate(path, by_use=True, inode=inode))
         self._own = ownership.Ownership(
             self._conn, None, None, candidates, self._elsewhere, [self._above]
         )
@@ -493,7 +508,7 @@ class Cleaning:
         return self._own.removed + self._parts
 
 
-def _names(folder: str) -> list[str]:
+def _names_in_folder(folder: str) -> list[str]:
     try:
         return sorted(access.call(os.listdir, folder))
     except FileNotFoundError:

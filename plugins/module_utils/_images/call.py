@@ -2,7 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One call of the module _image_file: an image is brought into the cache, or the cache is cleaned."""
+"""One call of the module _image_file: an image is brought into the cache, or the cache is
+cleaned.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,14 @@ from ansible.module_utils.basic import AnsibleModule
 
 from .._files.problem import Problem
 from .._ownership import ownership
-from .cache import Absent, CachedImage, Cleaning, OtherContent, Unfinished, Unread
+from .cache import (
+    AbsentSource,
+    CachedImage,
+    Cleaning,
+    ImageUnfinished,
+    OtherContent,
+    UnreadableSource,
+)
 from .images import ImageProblem
 
 
@@ -22,7 +31,7 @@ def _fail(module: AnsibleModule, problem: Exception, **more: int) -> None:
     """End the module with the sentence of a problem, and with its kind, which decides about the
     caller's next step.
     """
-    kinds = {"other_content": OtherContent, "unread": Unread, "absent": Absent}
+    kinds = {"other_content": OtherContent, "unread": UnreadableSource, "absent": AbsentSource}
     module.fail_json(
         msg=str(problem),
         **{name: isinstance(problem, kind) for name, kind in kinds.items()},
@@ -32,7 +41,9 @@ def _fail(module: AnsibleModule, problem: Exception, **more: int) -> None:
 
 @contextlib.contextmanager
 def failures_of_kinds(module: AnsibleModule) -> Iterator[None]:
-    """End the module with the kind of a problem, which decides about the next step of the caller."""
+    """End the module with the kind of a problem, which decides about the next step of the
+    caller.
+    """
     try:
         yield
     except Problem as problem:
@@ -58,7 +69,7 @@ def bring(module: AnsibleModule) -> dict[str, object]:
         }
     try:
         changed = cached.bring(params["url"], params["path"], params["seconds"], params["peer"])
-    except Unfinished as so_far:
+    except ImageUnfinished as so_far:
         params = {**params, "uploaded": False}
         found = {"done": False, "size": so_far.size, "total": so_far.total}
         return {"changed": True, "image": cached.path, "before": cached.begun, **found}

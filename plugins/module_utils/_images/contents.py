@@ -61,7 +61,8 @@ def left_out(info: ImageInfo, way: str, encrypted: bool = False) -> list[str]:
     sentences = []
     if data.get("data-file"):
         sentences.append(
-            f"keeps its data in another file, {data['data-file']}, which is not moved with it: convert it with qemu-img convert first"
+            f"keeps its data in another file, {data['data-file']}, which is not moved with it:"
+            " convert it with qemu-img convert first"
         )
     if way == WHOLE:
         return sentences
@@ -70,7 +71,8 @@ def left_out(info: ImageInfo, way: str, encrypted: bool = False) -> list[str]:
     names = snapshots(info)
     if names:
         sentences.append(
-            f"has snapshots inside ({', '.join(names[:3])}), which are not copied: delete them with qemu-img snapshot -d"
+            f"has snapshots inside ({', '.join(names[:3])}), which are not copied: delete them with"
+            " qemu-img snapshot -d"
         )
     bitmaps = [str(each.get("name")) for each in data.get("bitmaps") or ()]
     # Bitmaps of drover's own backups do not count: after a cold move the next backup has the whole
@@ -78,7 +80,8 @@ def left_out(info: ImageInfo, way: str, encrypted: bool = False) -> list[str]:
     foreign = [each for each in bitmaps if not each.startswith(ownership.CHECKPOINT)]
     if foreign and way == CONVERTED:
         sentences.append(
-            f"has bitmaps inside ({', '.join(foreign[:3])}), which are not copied: remove them with qemu-img bitmap --remove"
+            f"has bitmaps inside ({', '.join(foreign[:3])}), which are not copied: remove them with"
+            " qemu-img bitmap --remove"
         )
     return sentences
 

@@ -66,14 +66,16 @@ def check_disk(module: AnsibleModule, disk: NewDisk) -> bool:
     if backing:
         if not os.path.isfile(backing):
             raise ImageProblem(
-                f"The image {backing} that {path} is to be backed by does not exist on {host_name()}: copy it there first."
+                f"The image {backing} that {path} is to be backed by does not exist on"
+                f" {host_name()}: copy it there first."
             )
         base = image_info(module, backing)
         _refuse_encrypted(backing, base)
         backing_format = disk["backing_format"] or base["format"]
         if base["format"] != backing_format:
             raise ImageProblem(
-                f"The image {backing} on {host_name()} is of the format {base['format']}, not {backing_format}: correct backing_format."
+                f"The image {backing} on {host_name()} is of the format {base['format']}, not"
+                f" {backing_format}: correct backing_format."
             )
     if disk["size_gb"] is None and base is None:
         raise ImageProblem(
@@ -122,11 +124,13 @@ def check_source(module: AnsibleModule, path: str, image_format: str | None, siz
     _refuse_encrypted(path, info)
     if image_format not in (None, info["format"]):
         raise ImageProblem(
-            f"The image {path} on {host_name()} is of the format {info['format']}, not {image_format}: correct its format."
+            f"The image {path} on {host_name()} is of the format {info['format']}, not"
+            f" {image_format}: correct its format."
         )
     if info["virtual-size"] > size_gb * GIB:
         raise ImageProblem(
-            f"The image {path} has {info['virtual-size'] / GIB:.2f} GiB, and its disk {size_gb}: make size_gb larger."
+            f"The image {path} has {info['virtual-size'] / GIB:.2f} GiB, and its disk {size_gb}:"
+            " make size_gb larger."
         )
     return str(info["format"])
 
@@ -137,8 +141,8 @@ def _refuse_encrypted(path: str, found: ImageInfo) -> None:
     """
     if found.get("encrypted"):
         raise ImageProblem(
-            f"The image {path} on {host_name()} is encrypted, and a disk that is made of it could not be read: make an image of it that is not, with "
-            "qemu-img convert."
+            f"The image {path} on {host_name()} is encrypted, and a disk that is made of it could"
+            " not be read: make an image of it that is not, with qemu-img convert."
         )
 
 
@@ -181,7 +185,9 @@ def image_info(module: AnsibleModule, path: str, image_format: str | None = None
 
 
 def needed(module: AnsibleModule, path: str, image_format: str) -> int:
-    """Return the size in bytes of a new image with all data of an image and of its backing files."""
+    """Return the size in bytes of a new image with all data of an image and of its backing
+    files.
+    """
     answer = _run_qemu_img(
         module,
         ["measure", "--output=json", "-U", "-f", image_format, "-O", image_format, path],
@@ -209,7 +215,7 @@ def make_empty(
     _run_qemu_img(module, [*arguments, path, str(size)], f"making {path}")
 
 
-def make_disk(module: AnsibleModule, disk: NewDisk) -> ownership.Candidate:
+def make_disk(module: AnsibleModule, disk: NewDisk) -> ownership.RemovalCandidate:
     """Make the disk under a temporary name and link it to its path. Return the Candidate of the new
     file. The link fails if a file exists at the path.
     """
@@ -344,13 +350,13 @@ def check_seed(path: str, content: bytes) -> bool:
         ) from exc
     if not same:
         raise ImageProblem(
-            f"The file {path} exists on {host_name()} already with other content than the requested seed. "
-            "Nothing was overwritten: move it away or choose another path."
+            f"The file {path} exists on {host_name()} already with other content than the requested"
+            " seed. Nothing was overwritten: move it away or choose another path."
         )
     return False
 
 
-def make_seed(path: str, content: bytes) -> ownership.Candidate:
+def make_seed(path: str, content: bytes) -> ownership.RemovalCandidate:
     """Write the seed and return the Candidate of the new file. Only root can read the seed, because
     it may have passwords.
     """
@@ -375,7 +381,8 @@ def _check_folder(path: str) -> None:
         raise ImageProblem(f"The path {path!r} is not absolute: give the full path of the file.")
     if not os.path.isdir(folder):
         raise ImageProblem(
-            f"The folder {folder} for {os.path.basename(path)} does not exist on {host_name()}: make or mount it first."
+            f"The folder {folder} for {os.path.basename(path)} does not exist on {host_name()}:"
+            " make or mount it first."
         )
 
 
@@ -385,7 +392,7 @@ def part_name(path: str) -> str:
     return os.path.join(folder, f".drover-{secrets.token_hex(4)}-{name[:200]}.part")
 
 
-def put_in_place(part: str, path: str) -> ownership.Candidate:
+def put_in_place(part: str, path: str) -> ownership.RemovalCandidate:
     """Give the complete file its name. Never replace an existing file."""
     try:
         made = ownership.made(part, path)
@@ -400,7 +407,8 @@ def put_in_place(part: str, path: str) -> ownership.Candidate:
         return made
     except FileExistsError as exc:
         raise ImageProblem(
-            f"The file {path} has just been made on {host_name()} by somebody else: nothing was overwritten."
+            f"The file {path} has just been made on {host_name()} by somebody else: nothing was"
+            " overwritten."
         ) from exc
     except OSError as exc:
         raise ImageProblem(
@@ -472,7 +480,8 @@ def _run(
         if not isinstance(exc, subprocess.TimeoutExpired):
             raise
         raise ImageProblem(
-            f"On {host_name()}, {doing} did not end within {limit or QEMU_IMG_TIMEOUT:.0f} s and was given up: look whether its storage hangs there."
+            f"On {host_name()}, {doing} did not end within {limit or QEMU_IMG_TIMEOUT:.0f} s and"
+            " was given up: look whether its storage hangs there."
         ) from None
     return program.returncode, out, err
 

@@ -79,7 +79,7 @@ def file_of(element: Element) -> str | None:
     return None if source is None else source.get("file")
 
 
-# -- merge for a domain that is off --------------------------------------------------------------------
+# -- merge for a domain that is off ----------------------------------------------------------------
 
 
 def merge_offline(
@@ -103,15 +103,17 @@ def merge_offline(
         or info.get("backing-filename-format") != base[1]
     ):
         raise LibvirtProblem(
-            f"{image} on {host_name()} is backed by {behind or 'nothing'} ({info.get('backing-filename-format') or 'no format named'}), not by "
-            f"{base[0]} ({base[1]}): somebody has changed it. Nothing was merged; look at it with qemu-img info"
+            f"{image} on {host_name()} is backed by {behind or 'nothing'}"
+            f" ({info.get('backing-filename-format') or 'no format named'}), not by {base[0]}"
+            f" ({base[1]}): somebody has changed it. Nothing was merged; look at it with qemu-img"
+            " info"
         )
     images.commit(module, image, limit)
     if upper is not None:
         images.rebase(module, upper, base)
 
 
-# -- merge for a running domain ----------------------------------------------------------------------
+# -- merge for a running domain --------------------------------------------------------------------
 
 
 def job_of(domain: Any, target: str) -> dict[str, int]:
@@ -143,15 +145,15 @@ def merge_live(domain: Any, target: str, image: str, base: str, deadline: float)
     job = job_of(domain, target)
     if job and job.get("type") != job_type:
         raise LibvirtProblem(
-            f"another block job, such as a copy or a backup, works on the disk {target} on {host_name()}: wait for its end (virsh blockjob), then "
-            "run this again"
+            f"another block job, such as a copy or a backup, works on the disk {target} on"
+            f" {host_name()}: wait for its end (virsh blockjob), then run this again"
         )
     if not job:
         flags = libvirt.VIR_DOMAIN_BLOCK_COMMIT_ACTIVE if is_active else 0
         domain.blockCommit(
             target,
-            _named(active, target, base),
-            None if is_active else _named(active, target, image),
+            _name_of_layer(active, target, base),
+            None if is_active else _name_of_layer(active, target, image),
             0,
             flags,
         )
@@ -167,7 +169,8 @@ def merge_live(domain: Any, target: str, image: str, base: str, deadline: float)
             done, of = job.get("cur", 0), job.get("end", 0)
             share = f", {100 * done // of}% of it is done" if of else ""
             raise StillMerging(
-                f"the disk {target} is still being merged on {host_name()}{share}. The guest goes on meanwhile. Run this again, which goes on with it"
+                f"the disk {target} is still being merged on {host_name()}{share}. The guest goes"
+                " on meanwhile. Run this again, which goes on with it"
             )
         time.sleep(POLL)
 
@@ -176,7 +179,7 @@ def _live(domain: Any, target: str) -> Element:
     return disk_of(parse(domain.XMLDesc(0)), target)
 
 
-def _named(disk: Element, target: str, image: str) -> str:
+def _name_of_layer(disk: Element, target: str, image: str) -> str:
     """Return libvirt's name of a layer of a disk.
 
     :raises LibvirtProblem: libvirt does not have the layer.

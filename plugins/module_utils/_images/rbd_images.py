@@ -60,7 +60,7 @@ def bring(conn: Any, pool: str, digits: str, file: str, file_format: str, size: 
     try:
         records.prepare()
         _drop_left(conn, records)
-        whole_image = _whole(conn, pool_object, records, digits, file, file_format)
+        whole_image = _find_complete_image(conn, pool_object, records, digits, file, file_format)
         if whole_image is not None:
             return whole_image
         lock = records.lock(_lock(name))
@@ -74,17 +74,19 @@ def bring(conn: Any, pool: str, digits: str, file: str, file_format: str, size: 
                 pool_object.createXML(VOLUME.format(name=name, size=size), 0)
                 rbd.fill(conn, pool_object, name, file, file_format, [lock])
                 # Another host may have made an image in the meantime.
-                whole_image = _whole(conn, pool_object, records, digits, file, file_format)
+                whole_image = _find_complete_image(
+                    conn, pool_object, records, digits, file, file_format
+                )
                 if whole_image is None:
                     rbd.make_snapshot(conn, pool_object, name, WHOLE)
                     _write_note(records, name, pool, _SEEN)
             except BaseException:
-                _drop(conn, records, pool, name)
+                _drop_image(conn, records, pool, name)
                 raise
             if whole_image is None:
-                ownership.drop_state(_note(records, name))
+                ownership.drop_state(_path_of_note(records, name))
             else:
-                _drop(conn, records, pool, name)
+                _drop_image(conn, records, pool, name)
         finally:
             os.close(lock)
         return whole_image or name
@@ -106,7 +108,8 @@ def clone(conn: Any, pool: str, name: str, image: str) -> None:
         pool_object.createXMLFrom(VOLUME.format(name=name, size=source.info()[1]), source, 0)
     except libvirt.libvirtError as exc:
         raise LibvirtProblem(
-            f"The volume {name} of the storage pool {pool} cannot be cloned from {image} on {host_name()}: {binding.text_of(exc)}."
+            f"The volume {name} of the storage pool {pool} cannot be cloned from {image} on"
+            f" {host_name()}: {binding.text_of(exc)}."
         ) from exc
 
 
@@ -123,22 +126,25 @@ def finish(conn: Any, pool: str, name: str, size_gb: int) -> bool:
             volume.resize(size_gb * GIB, 0)
     except libvirt.libvirtError as exc:
         raise LibvirtProblem(
-            f"The volume {name} of the storage pool {pool} cannot be made {size_gb} GiB large on {host_name()}: {binding.text_of(exc)}."
+            f"The volume {name} of the storage pool {pool} cannot be made {size_gb} GiB large on"
+            f" {host_name()}: {binding.text_of(exc)}."
         ) from exc
     return not rbd.is_empty(conn, pool_object, name)
 
 
-def _whole(
+def _find_complete_image(
     conn: Any, pool: Any, records: Records, digits: str, file: str, file_format: str
 ) -> str | None:
-    """Return the name of a complete image with the content of the file; None without such an image."""
+    """Return the name of a complete image with the content of the file; None without such an
+    image.
+    """
     pool.refresh(0)
     for name in sorted(
         each for each in pool.listVolumes() if each.startswith(f"{rbd.IMAGE}{digits[:DIGITS]}-")
     ):
         if WHOLE not in rbd.snapshots(conn, pool, name):
             continue
-        if os.path.exists(_note(records, name, _SEEN)):
+        if os.path.exists(_path_of_note(records, name, _SEEN)):
             return name
         if rbd.has_content(conn, pool, name, WHOLE, file, file_format):
             _write_note(records, name, pool.name(), _SEEN)
@@ -183,9 +189,9 @@ def _drop_left(conn: Any, records: Records) -> None:
         if lock is None:
             continue
         try:
-            with open(_note(records, name), encoding="utf-8") as file:
+            with open(_path_of_note(records, name), encoding="utf-8") as file:
                 pool = json.load(file)["pool"]
-            _drop(conn, records, pool, name)
+            _drop_image(conn, records, pool, name)
         except (OSError, ValueError, KeyError, TypeError):
             # Another build has just removed the note, or it was never written: then no image was
             # made.
@@ -194,7 +200,7 @@ def _drop_left(conn: Any, records: Records) -> None:
             os.close(lock)
 
 
-def _drop(conn: Any, records: Records, pool: str, name: str) -> None:
+def _drop_image(conn: Any, records: Records, pool: str, name: str) -> None:
     """Remove an incomplete image, and its note after the image. The caller has the lock of the
     image.
     """
@@ -207,7 +213,7 @@ def _drop(conn: Any, records: Records, pool: str, name: str) -> None:
             or WHOLE in rbd.snapshots(conn, pool_object, name)
             or ownership.drop_image(conn, pool, name)
         ):
-            ownership.drop_state(_note(records, name))
+            ownership.drop_state(_path_of_note(records, name))
     except (LibvirtProblem, libvirt.libvirtError):
         # Ceph does not remove the image yet: a killed program still counts as a user for a while.
         return
@@ -218,12 +224,12 @@ def _lock(name: str) -> str:
     return f"image-{name.rpartition('-')[2]}"
 
 
-def _note(records: Records, name: str, ending: str = _NOTE) -> str:
+def _path_of_note(records: Records, name: str, ending: str = _NOTE) -> str:
     return os.path.join(records.folder, name + ending)
 
 
 def _write_note(records: Records, name: str, pool: str, ending: str = _NOTE) -> None:
-    with open(_note(records, name, ending), "w", encoding="utf-8") as file:
+    with open(_path_of_note(records, name, ending), "w", encoding="utf-8") as file:
         json.dump({"pool": pool}, file)
         file.flush()
         os.fsync(file.fileno())

@@ -32,10 +32,10 @@ from ansible.module_utils.common.respawn import (
     respawn_module,
 )
 
-from .._files.limits import Late, within
+from .._files.limits import CallTimeout, within
 from .._files.problem import Problem
 from . import machine, missing_drivers
-from .calls import Limited, Line
+from .calls import LimitedObject, Line
 
 try:
     import libvirt
@@ -56,7 +56,10 @@ TURNED_AWAY = 10
 SYSTEM_PYTHONS = ("/usr/bin/python3", "/usr/libexec/platform-python", "/usr/bin/python3.9")
 
 #: The reason why a new value may not count yet: a destination is reached by the value in the store.
-_RECORDED = " Was drover_migration_uri changed? It counts once the playbook drover.compute.discover has recorded it."
+_RECORDED = (
+    " Was drover_migration_uri changed? It counts once the playbook drover.compute.discover has"
+    " recorded it."
+)
 
 is_local = machine.is_local
 
@@ -96,9 +99,9 @@ def host_name() -> str:
 def missing_binding_message() -> str:
     """Return the message for a hypervisor without libvirt's Python binding."""
     return (
-        f"The Python binding of libvirt is missing on {host_name()} (for {sys.executable}): "
-        "install the package python3-libvirt there (it has this name on Debian, Ubuntu, RHEL and "
-        "Fedora), or point ansible_python_interpreter at a Python that has it, mostly /usr/bin/python3."
+        f"The Python binding of libvirt is missing on {host_name()} (for {sys.executable}): install"
+        " the package python3-libvirt there (it has this name on Debian, Ubuntu, RHEL and Fedora),"
+        " or point ansible_python_interpreter at a Python that has it, mostly /usr/bin/python3."
     )
 
 
@@ -293,9 +296,11 @@ def opened_again(uri: str, opening: Callable[[], Any]) -> Any:
     return opening()
 
 
-def open_connection(uri: str, keepalive: bool = False, seconds: float | None = None) -> Limited:
+def open_connection(
+    uri: str, keepalive: bool = False, seconds: float | None = None
+) -> LimitedObject:
     """Open ``uri`` and return the connection with a time limit on all its calls
-    (:class:`Limited`).
+    (:class:`LimitedObject`).
 
     :param keepalive: True to let calls fail about 25 seconds after the peer became silent. This
         requires
@@ -311,13 +316,14 @@ def open_connection(uri: str, keepalive: bool = False, seconds: float | None = N
         _port = urllib.parse.urlsplit(uri).port
     except ValueError as exc:
         raise LibvirtProblem(
-            f"{uri!r} is not a libvirt URI ({exc}); it looks like qemu:///system, with an IPv6 address like qemu+ssh://root@[fd00::20]/system."
+            f"{uri!r} is not a libvirt URI ({exc}); it looks like qemu:///system, with an IPv6"
+            " address like qemu+ssh://root@[fd00::20]/system."
         ) from exc
     try:
         conn = within(seconds, lambda: libvirt.open(uri if is_local(uri) else quiet_uri(uri)))
     except libvirt.libvirtError as exc:
         raise LibvirtProblem(_connect_message(uri, exc), code_of(exc)) from exc
-    except Late:
+    except CallTimeout:
         raise LibvirtProblem(_late_message(uri, seconds)) from None
     if keepalive and _EVENT_LOOP["started"]:
         try:
@@ -327,7 +333,7 @@ def open_connection(uri: str, keepalive: bool = False, seconds: float | None = N
             # keep alive.
             pass
     explain = functools.partial(missing_drivers.explain, local=is_local(uri))
-    return Limited(
+    return LimitedObject(
         conn, Line(uri_host(uri), LibvirtSilent, _classes(), _kept, is_pool_busy, conn, explain)
     )
 
@@ -344,8 +350,9 @@ def _classes() -> tuple[type, ...]:
 def _late_message(uri: str, seconds: float) -> str:
     if is_local(uri):
         return (
-            f"libvirt on {host_name()} ({uri}) takes connections, but did not answer within {seconds} s: look whether "
-            "storage hangs there, and restart libvirtd (its guests run on)."
+            f"libvirt on {host_name()} ({uri}) takes connections, but did not answer within"
+            f" {seconds} s: look whether storage hangs there, and restart libvirtd (its guests run"
+            " on)."
         )
     return (
         f"libvirt at {uri} did not answer within {seconds} s, asked from {host_name()}: "
@@ -359,32 +366,42 @@ def _connect_message(uri: str, error: Exception) -> str:
     if number in (errno.ECONNREFUSED, errno.ENOENT, errno.EHOSTUNREACH, errno.ENETUNREACH):
         if is_local(uri):
             return (
-                f"libvirt is not running on {where} (URI {uri}): {text}. Start it there "
-                "(systemctl start libvirtd, or virtqemud.socket where the daemons are split), or correct the URI."
+                f"libvirt is not running on {where} (URI {uri}): {text}. Start it there (systemctl"
+                " start libvirtd, or virtqemud.socket where the daemons are split), or correct the"
+                " URI."
             )
-        return f"libvirt at {uri} does not answer {where}: {text}. Start libvirtd on {uri_host(uri)}, or correct the URI."
+        return (
+            f"libvirt at {uri} does not answer {where}: {text}. Start libvirtd on {uri_host(uri)},"
+            " or correct the URI."
+        )
     if code in (
         libvirt.VIR_ERR_NO_CONNECT,
         libvirt.VIR_ERR_INVALID_ARG,
         libvirt.VIR_ERR_CONFIG_UNSUPPORTED,
     ) or (domain_of(error) == libvirt.VIR_FROM_URI):
-        return f"{uri!r} is not a libvirt URI that {where} can use ({text}); a hypervisor's own is qemu:///system."
+        return (
+            f"{uri!r} is not a libvirt URI that {where} can use ({text}); a hypervisor's own is"
+            " qemu:///system."
+        )
     if number in (errno.EACCES, errno.EPERM) or code in (
         libvirt.VIR_ERR_AUTH_FAILED,
         libvirt.VIR_ERR_AUTH_CANCELLED,
         libvirt.VIR_ERR_AUTH_UNAVAILABLE,
         libvirt.VIR_ERR_ACCESS_DENIED,
     ):
-        return f"libvirt at {uri} refused {where}: {text}. Run with become: true, or add the user to group libvirt."
+        return (
+            f"libvirt at {uri} refused {where}: {text}. Run with become: true, or add the user to"
+            " group libvirt."
+        )
     if "+ssh" in uri:
         return (
-            f"No SSH connection from {where} to libvirt at {uri}: {text}. Check with: virsh -c '{uri}' uri. If its SSH refuses, give the SSH key of "
-            f"{where} access.{_RECORDED}"
+            f"No SSH connection from {where} to libvirt at {uri}: {text}. Check with: virsh -c"
+            f" '{uri}' uri. If its SSH refuses, give the SSH key of {where} access.{_RECORDED}"
         )
     return f"Cannot connect to libvirt at {uri} from {where}: {text}."
 
 
-def connect(module: AnsibleModule, uri: str) -> Limited:
+def connect(module: AnsibleModule, uri: str) -> LimitedObject:
     """Return a connection to ``uri``. Fail the module if it cannot be opened."""
     require_binding(module)
     try:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .._files.limits import Late, is_limited, within
+from .._files.limits import CallTimeout, is_limited, within
 
 #: The time limit of a call in seconds.
 CALL_TIMEOUT = 60
@@ -164,30 +164,35 @@ class Line:
         begun = time.monotonic()
         while True:
             try:
-                return self._call(name, function, args, kwargs)
+                return self._call_function(name, function, args, kwargs)
             except Exception as exc:
                 pool: Any = getattr(function, "__self__", None)
                 if name not in POOL_CALLS or not hasattr(pool, "isActive") or not self._busy(exc):
-                    words = self._explain(name, exc, self._host, self._ask)
+                    words = self._explain(name, exc, self._host, self._ask_connection)
                     if words is not None:
                         exc.args = (words,)
                     raise
                 waited = time.monotonic() - begun
                 if waited >= POOL_PATIENCE:
                     exc.args = (
-                        f"the storage pool {pool.name()} on {self._host} was busy for {POOL_PATIENCE} s, and nothing was done there ({exc}): run this "
-                        "again when that has ended, or look whether its storage hangs",
+                        (
+                            f"the storage pool {pool.name()} on {self._host} was busy for"
+                            f" {POOL_PATIENCE} s, and nothing was done there ({exc}): run this"
+                            " again when that has ended, or look whether its storage hangs"
+                        ),
                     )
                     raise
-                if waited >= POOL_STARTS and not self._call("isActive", pool.isActive, (), {}):
+                if waited >= POOL_STARTS and not self._call_function(
+                    "isActive", pool.isActive, (), {}
+                ):
                     raise
             time.sleep(POOL_PAUSE)
 
-    def _ask(self, name: str, *args: Any) -> Any:
+    def _ask_connection(self, name: str, *args: Any) -> Any:
         """Return the answer of the connection to a call."""
-        return self._call(name, getattr(self._conn, name), args, {})
+        return self._call_function(name, getattr(self._conn, name), args, {})
 
-    def _call(
+    def _call_function(
         self,
         name: str,
         function: Callable[..., Any],
@@ -208,22 +213,23 @@ class Line:
             args, alive = _with_beat(args)
         try:
             return self.limited(within(limit, lambda: function(*args, **kwargs), alive))
-        except Late:
+        except CallTimeout:
             self._silent = silent = (
-                f"libvirt on {self._host} did not answer within {limit} s ({name}): look whether libvirtd or storage hangs there"
+                f"libvirt on {self._host} did not answer within {limit} s ({name}): look whether"
+                " libvirtd or storage hangs there"
             )
             raise self._error(silent) from None
 
     def limited(self, value: Any) -> Any:
         """Return ``value`` with a time limit on the objects of libvirt in it."""
         if isinstance(value, self._classes):
-            return Limited(value, self)
+            return LimitedObject(value, self)
         if isinstance(value, (list, tuple)):
             return type(value)(self.limited(each) for each in value)
         return value
 
 
-class Limited:
+class LimitedObject:
     """An object of libvirt with a time limit on all its calls, and on all calls of the objects that
     it returns.
 
@@ -249,7 +255,7 @@ class Limited:
 def _bare(argument: Any) -> Any:
     if isinstance(argument, list):
         return [_bare(each) for each in argument]
-    return argument._object if isinstance(argument, Limited) else argument
+    return argument._object if isinstance(argument, LimitedObject) else argument
 
 
 def _with_beat(args: Sequence[Any]) -> tuple[list[Any], Callable[[], float]]:

@@ -58,7 +58,8 @@ DRIVERS: Mapping[str, Driver] = {
             f"{_calls('storage(?:Pool)?', 'StoragePools').pattern}|findStoragePoolSources|getStoragePoolCapabilities"
         ),
         "virtstoraged",
-        "no disk can be copied to it, no folder or image compared with those of other hosts, and no storage pool used",
+        "no disk can be copied to it, no folder or image compared with those of other hosts, and no"
+        " storage pool used",
     ),
     "nodedev": Driver(
         "numOfDevices",
@@ -130,7 +131,10 @@ def what(driver: str) -> str:
 def remedy(missing: Mapping[str, str | None]) -> str:
     """Return the advice for an item of missing_drivers."""
     if missing["daemon"]:
-        return f"Install {missing['package']} there, and start it: systemctl enable --now {missing['daemon']}.socket"
+        return (
+            f"Install {missing['package']} there, and start it: systemctl enable --now"
+            f" {missing['daemon']}.socket"
+        )
     return f"Install {missing['package']} there, and restart libvirtd (its guests run on)"
 
 
@@ -146,11 +150,17 @@ def pool_remedy(
         if each["driver"] == "storage":
             return remedy(each)
     if kind is not None and kind in types:
-        return f"Install {types[kind]} there, restart libvirtd (its guests run on), and define and start the pool"
+        return (
+            f"Install {types[kind]} there, restart libvirtd (its guests run on), and define and"
+            " start the pool"
+        )
     packages = (
         ", ".join(f"{each} needs {types[each]}" for each in sorted(types)) if kind is None else ""
     )
-    return f"Correct the name, or define the pool there{f' (a pool of the type {packages})' if packages else ''}"
+    return (
+        "Correct the name, or define the pool"
+        f" there{f' (a pool of the type {packages})' if packages else ''}"
+    )
 
 
 def lower(text: str) -> str:

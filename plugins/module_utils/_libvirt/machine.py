@@ -51,7 +51,7 @@ class Machine(TypedDict):
     verdict: str | None
 
 
-class Expected(TypedDict):
+class ExpectedMachine(TypedDict):
     """The machine that the store has for a host.
 
     host: the name of the host. host_uuids: the uuids of the libvirts of the host. system_uuids,
@@ -78,7 +78,9 @@ def is_local(uri: str) -> bool:
 
 
 def given() -> str | None:
-    """Return the Expected of this module's caller, as JSON; None if the caller expects no machine."""
+    """Return the Expected of this module's caller, as JSON; None if the caller expects no
+    machine.
+    """
     return os.environ.get(EXPECTED)
 
 
@@ -101,7 +103,7 @@ def here() -> Machine:
 
 
 def judge(
-    expected: Expected, machine: Machine, of_libvirt: Callable[[], str | None] = lambda: None
+    expected: ExpectedMachine, machine: Machine, of_libvirt: Callable[[], str | None] = lambda: None
 ) -> str:
     """Compare a machine with the expected machine. Return SAME, OTHER or UNKNOWN.
 
@@ -123,7 +125,7 @@ def judge(
     return OTHER if libvirt_uuid is not None and not machine["read"] else UNKNOWN
 
 
-def wrong_libvirt(expected: Expected, uri: str, found: str | None) -> str | None:
+def wrong_libvirt(expected: ExpectedMachine, uri: str, found: str | None) -> str | None:
     """Return the reason why the libvirt behind a URI does not belong to a host; None if it may.
 
     The libvirt is on another machine, so the machine of the module proves nothing.
@@ -133,9 +135,11 @@ def wrong_libvirt(expected: Expected, uri: str, found: str | None) -> str | None
     if found is None or not expected["host_uuids"] or found in expected["host_uuids"]:
         return None
     return (
-        f"{uri}, a libvirt of {expected['host']}, is on another machine ({described([found], None)}). The store has "
-        f"{described(expected['host_uuids'], None)} of {expected['host']}. Nothing was done there. Correct drover_uris of {expected['host']} in the "
-        f"inventory. If this machine has replaced the old one, or its host_uuid was changed: {replace_command(expected['host'])}"
+        f"{uri}, a libvirt of {expected['host']}, is on another machine"
+        f" ({described([found], None)}). The store has {described(expected['host_uuids'], None)} of"
+        f" {expected['host']}. Nothing was done there. Correct drover_uris of {expected['host']} in"
+        " the inventory. If this machine has replaced the old one, or its host_uuid was changed:"
+        f" {replace_command(expected['host'])}"
     )
 
 
@@ -148,17 +152,19 @@ def described(host_uuids: Iterable[str | None], machine_id: str | None) -> str:
     )
 
 
-def refusal(expected: Expected, machine: Machine, name: str) -> str:
+def refusal(expected: ExpectedMachine, machine: Machine, name: str) -> str:
     """Return the sentence of a machine that refuses a task for another machine.
 
     :param name: the host name of the machine, or an empty text.
     """
     ids = [*expected["machine_ids"], None][0]
     return (
-        f"this is not {expected['host']}, but another machine{name and f', {name}'} ({described(machine['uuids'], machine['machine_id'])}). The store has "
-        f"{described([*expected['host_uuids'], *expected['system_uuids']], ids)} of {expected['host']}. Nothing was done there. Correct the "
-        f"address of {expected['host']} in the inventory (ansible_host, ansible_connection), or its DNS. If this machine has replaced the "
-        f"old one, or its host_uuid was changed: {replace_command(expected['host'])}"
+        f"this is not {expected['host']}, but another machine{name and f', {name}'}"
+        f" ({described(machine['uuids'], machine['machine_id'])}). The store has"
+        f" {described([*expected['host_uuids'], *expected['system_uuids']], ids)} of"
+        f" {expected['host']}. Nothing was done there. Correct the address of {expected['host']} in"
+        " the inventory (ansible_host, ansible_connection), or its DNS. If this machine has"
+        f" replaced the old one, or its host_uuid was changed: {replace_command(expected['host'])}"
     )
 
 
@@ -167,7 +173,7 @@ def replace_command(host: str) -> str:
     return f"ansible-playbook drover.compute.host_replace -e drover_host={host}"
 
 
-def read_expected(given: Mapping[str, object]) -> Expected:
+def read_expected(given: Mapping[str, object]) -> ExpectedMachine:
     """Return an Expected from data of another process.
 
     :raises ValueError: the data are not an Expected.

@@ -90,7 +90,9 @@ def read(conn: Any, local: bool) -> dict[str, object]:
         return {"missing_drivers": [], "missing_pool_types": None}
     systems, version = system.names() if local else set(), conn.getLibVersion()
     checks = (
-        _missing(lambda call, *arguments: getattr(conn, call)(*arguments), name, version, systems)
+        _missing_driver(
+            lambda call, *arguments: getattr(conn, call)(*arguments), name, version, systems
+        )
         for name in drivers.DRIVERS
     )
     missing = [each for each in checks if each]
@@ -116,7 +118,7 @@ def _missing_pool_types(conn: Any, version: int, systems: Iterable[str]) -> dict
     return {name: drivers.package(f"storage-{name}", version, systems) for name in names if name}
 
 
-def _missing(
+def _missing_driver(
     ask: Callable[..., Any], name: str, version: int, systems: Iterable[str]
 ) -> dict[str, str | None] | None:
     """Return the item of missing_drivers for a driver; None if the driver exists, or if its state
@@ -163,7 +165,9 @@ def explain(
         version, systems = ask("getLibVersion"), system.names() if local else set()
         # A call may be newer than the installed libvirt. Then its driver is not missing.
         lacking = [
-            each for each in (_missing(ask, name, version, systems) for name in suspects) if each
+            each
+            for each in (_missing_driver(ask, name, version, systems) for name in suspects)
+            if each
         ]
     except libvirt.libvirtError:
         return None

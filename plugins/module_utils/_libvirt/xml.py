@@ -88,7 +88,9 @@ def size_bytes(element: Element | None) -> int:
 
 
 def child_text(element: Element, path: str, default: str | None = None) -> str | None:
-    """Return the stripped text of the element at ``path``; ``default`` if it is missing or empty."""
+    """Return the stripped text of the element at ``path``; ``default`` if it is missing or
+    empty.
+    """
     child = element.find(path)
     if child is None or child.text is None:
         return default
@@ -126,7 +128,9 @@ def pci_address(element: Any) -> str:
 
 
 def parse_cpu_set(text: str | None) -> list[int]:
-    """Convert ``'0-2,8'`` to ``[0, 1, 2, 8]`` (libvirt's cpuset syntax; ``^n`` removes a number)."""
+    """Convert ``'0-2,8'`` to ``[0, 1, 2, 8]`` (libvirt's cpuset syntax; ``^n`` removes a
+    number).
+    """
     chosen = set()
     for part in str(text or "").split(","):
         part = part.strip()

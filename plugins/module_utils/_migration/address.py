@@ -4,8 +4,9 @@
 
 """The check that this host finds the migration address of another host.
 
-Private to the collection. No port of migrations is connected to: such a connection would break a migration that waits there. Any answer of
-the port of SSH, a refusal too, proves that packets go to the address and come back.
+Private to the collection. No port of migrations is connected to: such a connection would break a
+migration that waits there. Any answer of the port of SSH, a refusal too, proves that packets go to
+the address and come back.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ def look(names: Sequence[str]) -> dict[str, dict[str, list[str]]]:
     addresses without an answer).
     """
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        return dict(zip(names, pool.map(_look, names)))
+        return dict(zip(names, pool.map(_probe_addresses, names)))
 
 
-def _look(name: str) -> dict[str, list[str]]:
+def _probe_addresses(name: str) -> dict[str, list[str]]:
     try:
         addresses = sorted(
             {

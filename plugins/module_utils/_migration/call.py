@@ -32,13 +32,19 @@ def _moves(module: AnsibleModule) -> tuple[list[Move], list[Move]]:
             move["uuid"] = binding.domain_uuid(module, given["uuid"], "started")
             if move["uuid"] in seen:
                 module.fail_json(
-                    msg=f"The domain {move['uuid']} is named twice in one call: nothing was started."
+                    msg=(
+                        f"The domain {move['uuid']} is named twice in one call: nothing was"
+                        " started."
+                    )
                 )
             seen.add(move["uuid"])
             reasons = migration_options.contradictions(move) if option == "start" else []
             if reasons:
                 module.fail_json(
-                    msg=f"The options of {move['name'] or move['uuid']}: {'; '.join(reasons)}. Nothing was started."
+                    msg=(
+                        f"The options of {move['name'] or move['uuid']}: {'; '.join(reasons)}."
+                        " Nothing was started."
+                    )
                 )
             if move["destination_uri"] is None:
                 move["destination_uri"] = f"qemu+ssh://root@{move['destination']}/system"
@@ -52,7 +58,10 @@ def _followed(module: AnsibleModule, item: Any) -> Move:
         unknown = sorted(set(item) - {"uuid", "migration"})
         if unknown or not item.get("uuid"):
             module.fail_json(
-                msg=f"follow: {item!r} must be a uuid, or a mapping with uuid and migration: nothing was started."
+                msg=(
+                    f"follow: {item!r} must be a uuid, or a mapping with uuid and migration:"
+                    " nothing was started."
+                )
             )
         return {
             "uuid": binding.domain_uuid(module, str(item["uuid"]), "started"),
@@ -61,7 +70,7 @@ def _followed(module: AnsibleModule, item: Any) -> Move:
     return {"uuid": binding.domain_uuid(module, str(item), "started")}
 
 
-def _check(moves: Sequence[Move], uri: str, records: Records) -> list[Precheck]:
+def _check_moves(moves: Sequence[Move], uri: str, records: Records) -> list[Precheck]:
     """Check moves."""
     # Here, because a call that only follows need not compile it.
     from . import control
@@ -69,7 +78,7 @@ def _check(moves: Sequence[Move], uri: str, records: Records) -> list[Precheck]:
     return control.check(moves, uri, records)
 
 
-def _begin(
+def _start_and_abort_moves(
     moves: Sequence[Move],
     unwanted: Sequence[Move],
     orphans: Sequence[Move],
@@ -119,12 +128,12 @@ class MigrationCall:
     def run(self) -> dict[str, object]:
         """Do the work and return the result of the module."""
         if self.params["check"] or self.module.check_mode:
-            return self._check()
+            return self._check_moves()
         changed = False
         orphans = following.orphans(self.followed, self.records)
         if self.started or orphans:
             # Make the processes first, before any call to libvirt.
-            changed = _begin(
+            changed = _start_and_abort_moves(
                 self.moves,
                 self.unwanted,
                 orphans,
@@ -143,9 +152,9 @@ class MigrationCall:
         )
         return _result(changed, reports, reports)
 
-    def _check(self) -> dict[str, object]:
+    def _check_moves(self) -> dict[str, object]:
         check_mode = self.module.check_mode
-        answers = _check(self.moves, self.uri, self.records) if self.moves else []
+        answers = _check_moves(self.moves, self.uri, self.records) if self.moves else []
         changed = check_mode and any(answer.get("would_start") for answer in answers)
         looked_at = self.unwanted + self.followed
         reports = following.follow(looked_at, self.uri, self.records, 0) if looked_at else []

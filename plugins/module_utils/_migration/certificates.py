@@ -29,7 +29,10 @@ def certificate_reasons(
     folder of the same name.
     """
     folder = _folder(configuration)
-    advice = f"make them in {folder} (the destination's out to its host name; see migrate_tls_x509_cert_dir in qemu.conf), or leave tls out"
+    advice = (
+        f"make them in {folder} (the destination's out to its host name; see"
+        " migrate_tls_x509_cert_dir in qemu.conf), or leave tls out"
+    )
     reasons = []
     for name in ("ca-cert.pem", "client-cert.pem", "client-key.pem"):
         if not os.path.exists(os.path.join(folder, name)):

@@ -22,15 +22,15 @@ from .._libvirt.binding import LibvirtProblem, libvirt
 from .._libvirt.xml import child_text, parse
 from .._ownership.move_record import Move
 from .._ownership.sameness import Sameness
-from .state import Seen
+from .state import DomainState
 
 
-def is_live(move: Move, seen: Seen) -> bool:
+def is_live(move: Move, seen: DomainState) -> bool:
     """Return True if the move is live, as requested, or by the instance's state."""
     return seen["active"] if move.get("live") is None else bool(move["live"])
 
 
-def state_reasons(domain: Any, move: Move, seen: Seen) -> list[str]:
+def state_reasons(domain: Any, move: Move, seen: DomainState) -> list[str]:
     """Return the reasons in the instance's own state."""
     name = seen["name"]
     if move.get("name") and move["name"] != name:
@@ -39,20 +39,23 @@ def state_reasons(domain: Any, move: Move, seen: Seen) -> list[str]:
     reasons = []
     if live and seen["state"] not in ("running", "blocked", "paused"):
         reasons.append(
-            f"it is {seen['state']}, and only a running or paused instance can be moved live: run drover.compute.discover if it went off just "
-            "now, or ask for a cold move"
+            f"it is {seen['state']}, and only a running or paused instance can be moved live: run"
+            " drover.compute.discover if it went off just now, or ask for a cold move"
         )
     if not live and seen["active"] and not move.get("will_stop"):
         reasons.append(
-            f"it is {seen['state']}, and a cold move wants it shut off: shut it down, or ask for a live move"
+            f"it is {seen['state']}, and a cold move wants it shut off: shut it down, or ask for a"
+            " live move"
         )
     if not live and seen["active"] and not seen["persistent"]:
         reasons.append(
-            "it is transient, so that libvirt forgets it once it is shut off: define it first (virsh define), or move it live"
+            "it is transient, so that libvirt forgets it once it is shut off: define it first"
+            " (virsh define), or move it live"
         )
     if not seen["active"] and not live and domain.hasManagedSaveImage(0):
         reasons.append(
-            "it has a managed save image, which cannot be moved: start it, or remove the image (virsh managedsave-remove)"
+            "it has a managed save image, which cannot be moved: start it, or remove the image"
+            " (virsh managedsave-remove)"
         )
     return reasons
 
@@ -76,21 +79,23 @@ def host_reasons(source: Any, destination: Any, move: Move) -> list[str]:
             reasons.append(f"the destination {move['destination']} is the host it is on")
         else:
             reasons.append(
-                f"libvirt of {source.getHostname()} and of {destination.getHostname()} have the same host uuid {source_uuid}: "
-                "give each its own host_uuid in libvirtd.conf"
+                f"libvirt of {source.getHostname()} and of {destination.getHostname()} have the"
+                f" same host uuid {source_uuid}: give each its own host_uuid in libvirtd.conf"
             )
     elif source.getHostname() == destination.getHostname():
         reasons.append(
-            f"the destination {move['destination']} has the host name of the source, {source.getHostname()}"
+            f"the destination {move['destination']} has the host name of the source,"
+            f" {source.getHostname()}"
         )
     if source.getType() != destination.getType():
         reasons.append(
-            f"the destination's hypervisor is {destination.getType()}, the source's {source.getType()}"
+            f"the destination's hypervisor is {destination.getType()}, the source's"
+            f" {source.getType()}"
         )
     elif source.getVersion() > destination.getVersion():
         reasons.append(
-            f"the destination's hypervisor is older ({_version(destination.getVersion())}) than the source's "
-            f"({_version(source.getVersion())}): upgrade the destination first"
+            f"the destination's hypervisor is older ({_version(destination.getVersion())}) than the"
+            f" source's ({_version(source.getVersion())}): upgrade the destination first"
         )
     return reasons
 
@@ -112,7 +117,8 @@ def cpu_reasons(source: Any, destination: Any, text: str) -> list[str]:
             f"the destination cannot compare its CPU with the instance's: {binding.text_of(exc)}"
         ]
     return [
-        "the destination's CPU lacks features that the instance uses: choose a host with the same or a newer CPU"
+        "the destination's CPU lacks features that the instance uses: choose a host with the same"
+        " or a newer CPU"
     ]
 
 
@@ -134,7 +140,8 @@ def memory_reasons(destination: Any, domain: Any, where: str) -> list[str]:
     if taken <= free:
         return []
     return [
-        f"{where} has {free >> 10} MiB of memory free now, and it takes {taken >> 10} MiB: free some there, or choose another host"
+        f"{where} has {free >> 10} MiB of memory free now, and it takes {taken >> 10} MiB: free"
+        " some there, or choose another host"
     ]
 
 
@@ -154,7 +161,8 @@ def boot_reasons(same: Sameness, text: str) -> list[str]:
             )
         except LibvirtProblem as exc:
             reasons.append(
-                f"whether {same.where} has the {path} that it is started from cannot be found out: {exc}"
+                f"whether {same.where} has the {path} that it is started from cannot be found out:"
+                f" {exc}"
             )
             continue
         if comparison != "same":
@@ -187,7 +195,8 @@ def inactive(
 ) -> dict[str, str]:
     """Return the reasons in the objects that must be running at the destination, by their names.
 
-    :param lookup: finds one in the libvirt there; :param unknown: the code of its error where there is none.
+    :param lookup: finds one in the libvirt there; :param unknown: the code of its error where there
+        is none.
     :param command: the command that starts one.
     """
     reasons = {}
@@ -202,7 +211,8 @@ def inactive(
                 reasons[name] = f"the {kind} {name} does not exist on {where}: define it there"
             else:
                 reasons[name] = (
-                    f"libvirt of {where} does not tell about the {kind} {name}: {binding.text_of(exc)}"
+                    f"libvirt of {where} does not tell about the {kind} {name}:"
+                    f" {binding.text_of(exc)}"
                 )
     return reasons
 
@@ -236,7 +246,9 @@ def lacking_plugs(
     if present:
         reasons.update(
             {
-                f"bridge {name}": f"the bridge or device {name} does not exist on {where}: make it there"
+                f"bridge {name}": (
+                    f"the bridge or device {name} does not exist on {where}: make it there"
+                )
                 for name in devices
                 if name not in present
             }
@@ -266,14 +278,15 @@ def _host_devices(conn: Any) -> set[str]:
     return names if names - {"lo"} else set()
 
 
-def twin_reasons(destination: Any, move: Move, seen: Seen, where: str) -> list[str]:
+def twin_reasons(destination: Any, move: Move, seen: DomainState, where: str) -> list[str]:
     """Return a reason if another domain at the destination has the same name."""
     reasons = []
     try:
         twin = destination.lookupByName(seen["name"])
         if twin.UUIDString() != move["uuid"]:
             reasons.append(
-                f"another domain named {seen['name']!r} ({twin.UUIDString()}) exists on {where}: rename or remove it"
+                f"another domain named {seen['name']!r} ({twin.UUIDString()}) exists on {where}:"
+                " rename or remove it"
             )
     except libvirt.libvirtError as exc:
         if binding.code_of(exc) != libvirt.VIR_ERR_NO_DOMAIN:

@@ -74,12 +74,12 @@ def launch(
         if records.damage(move["uuid"]):
             continue
         ears[move["uuid"]] = detach.spawn(
-            functools.partial(_work, move, uri, records, begins, most)
+            functools.partial(_run_worker, move, uri, records, begins, most)
         )
     return {**dict.fromkeys((move["uuid"] for move in moves), "lost"), **detach.hear(ears, HEAR)}
 
 
-def _work(
+def _run_worker(
     move: Move,
     uri: str,
     records: Records,
@@ -128,7 +128,7 @@ def check(moves: Sequence[Move], uri: str, records: Records) -> list[Precheck]:
     answers = []
     try:
         for move in moves:
-            answers.append(_check(move, uri, records, source, destinations))
+            answers.append(_check_move(move, uri, records, source, destinations))
     finally:
         binding.close(source)
         for conn in destinations.values():
@@ -137,7 +137,7 @@ def check(moves: Sequence[Move], uri: str, records: Records) -> list[Precheck]:
     return answers
 
 
-def _check(
+def _check_move(
     move: Move, uri: str, records: Records, source: Any, destinations: dict[str, Any]
 ) -> Precheck:
     answer: Precheck = {
@@ -166,7 +166,9 @@ def _check(
     if isinstance(destination, LibvirtProblem):
         answer.update(
             {
-                "message": f"The destination {move['destination']} cannot be reached: {destination}",
+                "message": (
+                    f"The destination {move['destination']} cannot be reached: {destination}"
+                ),
                 "why": f"it cannot be reached: {destination}",
                 "reached": False,
             }
@@ -235,15 +237,16 @@ def _check_reachable(
         answer["bindings"] = [
             gone.held(
                 "a job is under way on it already",
-                f"wait for its end (virsh domjobinfo {uuid}), or abort it (virsh domjobabort {uuid})",
+                f"wait for its end (virsh domjobinfo {uuid}), or abort it (virsh domjobabort"
+                f" {uuid})",
                 True,
             )
         ]
         return answer
     if verdict != state.HERE or at_source is None:
         answer["message"] = (
-            f"Both hosts know it (source: {answer['source_state']}, destination: {answer['destination_state']}): "
-            "look at both and remove the one that is wrong."
+            f"Both hosts know it (source: {answer['source_state']}, destination:"
+            f" {answer['destination_state']}): look at both and remove the one that is wrong."
         )
         return answer
     answer["name"] = at_source["name"]
@@ -263,9 +266,12 @@ def _check_reachable(
             "storage": storage.word() if not reasons else None,
             "copies_disk_mib": storage.copied_mib() if not reasons else None,
             "copied_disks": storage.copied_disks() if not reasons else {},
-            "message": f"{at_source['name']} cannot be moved to {move['destination']}: {'; '.join(reasons)}."
-            if reasons
-            else "",
+            "message": (
+                f"{at_source['name']} cannot be moved to {move['destination']}:"
+                f" {'; '.join(reasons)}."
+                if reasons
+                else ""
+            ),
             "why": "; ".join(reasons),
         }
     )

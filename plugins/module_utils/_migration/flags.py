@@ -62,11 +62,13 @@ def version_reasons(source: Any, destination: Any, options: Options, where: str)
         old = [f"{side} has {_dotted(found)}" for side, found in sides if found < version]
         if old:
             reasons.append(
-                f"{words} needs libvirt {_dotted(version)}, and {' and '.join(old)}: upgrade it, or leave {words} out"
+                f"{words} needs libvirt {_dotted(version)}, and {' and '.join(old)}: upgrade it, or"
+                f" leave {words} out"
             )
         elif not hasattr(libvirt, flag):
             reasons.append(
-                f"the Python binding of libvirt at the source does not know {words}: upgrade python3-libvirt, or leave {words} out"
+                f"the Python binding of libvirt at the source does not know {words}: upgrade"
+                f" python3-libvirt, or leave {words} out"
             )
     return reasons
 

@@ -50,7 +50,8 @@ class Report(TypedDict):
 class News:
     """Moves that have ended or begun, for a caller that waits.
 
-    :param within: seconds after which the caller gets its answer at the latest; None if news end no wait.
+    :param within: seconds after which the caller gets its answer at the latest; None if news end no
+        wait.
     :param waiting: uuids of the moves that have not begun as far as the caller knows.
     """
 
@@ -97,9 +98,9 @@ def follow(
 ) -> list[Report]:
     """Return the state of each move, in the order of ``wanted``, after at most ``wait`` seconds.
 
-    A move is known by the uuid of its instance, and by its migration or its destination where these are given.
-    Returns as soon as a move ends that was under way when the call began, or all have ended; with
-    ``until`` not before so few are under way, or ``news`` (a News) is due.
+    A move is known by the uuid of its instance, and by its migration or its destination where these
+    are given. Returns as soon as a move ends that was under way when the call began, or all have
+    ended; with ``until`` not before so few are under way, or ``news`` (a News) is due.
     """
     deadline = time.monotonic() + wait
     before = None
@@ -158,8 +159,8 @@ def report(wanted: Move, records: Records, conn: Any) -> Report:
                 pass
         # Each call that works on an instance has its lock.
         explanation = (
-            "Another call of drover.compute works on it on this host, such as a step of a run that was killed: wait for the end of that, and start the "
-            "move again."
+            "Another call of drover.compute works on it on this host, such as a step of a run that"
+            " was killed: wait for the end of that, and start the move again."
             if records.is_locked(uuid)
             else records.damage(uuid)
             or "No move of it is recorded on this host: start the move again, which finds out where it is."
@@ -189,7 +190,10 @@ def _of_another(wanted: Move, record: MoveRecord) -> Report:
     move counts for this one.
     """
     other = f"to {record['move']['destination']}, which is {record['status']}"
-    why = f"Another move of it is recorded on this host, {other}: wait for its end, then run this again."
+    why = (
+        f"Another move of it is recorded on this host, {other}: wait for its end, then run this"
+        " again."
+    )
     return {
         **_unrecorded(wanted["uuid"], record["name"] or wanted.get("name"), why),
         "destination": wanted.get("destination"),

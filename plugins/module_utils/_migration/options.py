@@ -4,8 +4,8 @@
 
 """The options of a move, the contradictions between them, and the merge of policies.
 
-Private to the collection. Pure, and used on both sides: by the action plugin, so that nonsense is refused
-before anything is written, and by the module on the hypervisor.
+Private to the collection. Pure, and used on both sides: by the action plugin, so that nonsense is
+refused before anything is written, and by the module on the hypervisor.
 """
 
 from __future__ import annotations
@@ -76,15 +76,18 @@ def contradictions(options: Options) -> list[str]:
                 )
     if options.get("on_timeout") == "post_copy" and not options.get("post_copy"):
         reasons.append(
-            "on_timeout is post_copy, but post_copy is not true: a migration must be begun with it to be switched over later"
+            "on_timeout is post_copy, but post_copy is not true: a migration must be begun with it"
+            " to be switched over later"
         )
     if compression == "xbzrle" and parallel:
         reasons.append(
-            "compression xbzrle works on one connection only: leave parallel_connections out, or take zlib or zstd"
+            "compression xbzrle works on one connection only: leave parallel_connections out, or"
+            " take zlib or zstd"
         )
     if compression in ("zlib", "zstd") and not parallel:
         reasons.append(
-            f"compression {compression} is for several connections: set parallel_connections too, or take xbzrle"
+            f"compression {compression} is for several connections: set parallel_connections too,"
+            " or take xbzrle"
         )
     return reasons
 

@@ -5,9 +5,10 @@
 """The devices of its host that a domain has, at the other end of a move: the devices that were
 claimed there take their places.
 
-Private to the collection. The fact ``devices`` of a move has ``pci``: a list of address, address_there, interface, interface_there (of the
-host's network, or None) and live_migratable (of both devices); and ``mdevs``: a list of uuid and there (uuid, parent and type of the device
-that has yet to be made there).
+Private to the collection. The fact ``devices`` of a move has ``pci``: a list of address,
+address_there, interface, interface_there (of the host's network, or None) and live_migratable (of
+both devices); and ``mdevs``: a list of uuid and there (uuid, parent and type of the device that has
+yet to be made there).
 """
 
 from __future__ import annotations
@@ -32,14 +33,18 @@ _VERSIONS = {
 
 
 def names(devices: Devices) -> set[str]:
-    """Return the names of the domain's devices here: PCI addresses, and uuids of mediated devices."""
+    """Return the names of the domain's devices here: PCI addresses, and uuids of mediated
+    devices.
+    """
     return {each["address"] for each in devices["pci"]} | {
         each["uuid"] for each in devices["mdevs"]
     }
 
 
 def made_there(devices: Devices) -> list[Mdev]:
-    """Return the mediated devices that the other host must have, each with uuid, parent and type."""
+    """Return the mediated devices that the other host must have, each with uuid, parent and
+    type.
+    """
     return [each["there"] for each in devices["mdevs"]]
 
 
@@ -65,7 +70,7 @@ def with_devices_there(text: str, devices: Devices) -> str:
         if address is None:
             continue
         if hostdev["type"] == "pci" and hostdev["address"] in addresses:
-            _write(address, addresses[hostdev["address"]])
+            _write_address(address, addresses[hostdev["address"]])
         elif hostdev["type"] == "mdev" and hostdev["address"] in uuids:
             address.set("uuid", uuids[hostdev["address"]])
     for nic in root.findall("devices/interface"):
@@ -78,14 +83,14 @@ def with_devices_there(text: str, devices: Devices) -> str:
             and address is not None
             and pci_address(address) in addresses
         ):
-            _write(address, addresses[pci_address(address)])
+            _write_address(address, addresses[pci_address(address)])
         elif nic.get("type") == "direct" and source.get("dev") in interfaces:
             source.set("dev", interfaces[str(source.get("dev"))])
     keep_prefixes(text)
     return ET.tostring(root, encoding="unicode")
 
 
-def _write(address: Element, wanted: str) -> None:
+def _write_address(address: Element, wanted: str) -> None:
     """Write a PCI address such as ``0000:3b:02.1``."""
     domain, bus, rest = wanted.split(":")
     slot, function = rest.split(".")
@@ -104,7 +109,8 @@ def live_reasons(ends: Iterable[Any], devices: Devices, options: Options) -> lis
     fixed = [each["address"] for each in devices["pci"] if not each["live_migratable"]]
     if fixed:
         return [
-            f"it has devices of its host that do not move while it runs ({', '.join(fixed)}): shut it down, then it moves with others"
+            f"it has devices of its host that do not move while it runs ({', '.join(fixed)}): shut"
+            " it down, then it moves with others"
         ]
     reasons = []
     kinds: tuple[Literal["pci", "mdevs"], ...] = ("pci", "mdevs")
@@ -117,8 +123,9 @@ def live_reasons(ends: Iterable[Any], devices: Devices, options: Options) -> lis
         ):
             what = "PCI devices" if kind == "pci" else "mediated devices"
             reasons.append(
-                f"it has {what} of its host, and moves with them while it runs only from {libvirt_name} and {qemu_name} on, at both ends: "
-                "shut it down, then it moves with others"
+                f"it has {what} of its host, and moves with them while it runs only from"
+                f" {libvirt_name} and {qemu_name} on, at both ends: shut it down, then it moves"
+                " with others"
             )
     if options.get("post_copy"):
         reasons.append(
@@ -145,7 +152,8 @@ def pairs(
 ) -> Devices:
     """Return the fact ``devices`` of a move. A device that has none at the other end is left out.
 
-    :param here, there: PCI devices with address, request (its number), interface and live_migratable.
+    :param here, there: PCI devices with address, request (its number), interface and
+        live_migratable.
     :param mdevs, mdevs_there: with uuid, parent and type.
     """
     device_pairs: Devices = {"pci": [], "mdevs": []}

@@ -19,11 +19,11 @@ from collections.abc import Mapping, Sequence
 from ansible.module_utils.basic import AnsibleModule
 
 from .._files import programs
-from .._files.limits import Late, within
+from .._files.limits import CallTimeout, within
 from .._libvirt import binding
 from .._libvirt.binding import LibvirtProblem
 from . import trust
-from .trust import Destination, TrustProblem
+from .trust import SshDestination, TrustProblem
 
 #: Connections at a time; sshd turns some away when ten are not logged in yet (MaxStartups).
 AT_ONCE = 4
@@ -63,7 +63,9 @@ def connect(uri: str) -> str:
 
 
 def reason(message: str) -> str:
-    """Put the failure of a connection into few words, so that the same reason of several hosts is said once."""
+    """Put the failure of a connection into few words, so that the same reason of several hosts is
+    said once.
+    """
     if "Host key verification failed" in message:
         return HOST_KEY
     if "Permission denied (" in message or "Too many authentication failures" in message:
@@ -81,7 +83,7 @@ def look_at_all(peers: Sequence[Mapping[str, str]]) -> dict[str, str]:
     for peer in peers:
         try:
             where = trust.destination(peer["uri"])
-            missing = _missing(where) if where else ""
+            missing = _missing_host_key(where) if where else ""
         except TrustProblem:
             # The trust with this peer is not set up by these files.
             continue
@@ -90,7 +92,7 @@ def look_at_all(peers: Sequence[Mapping[str, str]]) -> dict[str, str]:
     return lacking
 
 
-def _missing(where: Destination) -> str:
+def _missing_host_key(where: SshDestination) -> str:
     try:
         settings = _settings(where)
     except FileNotFoundError:
@@ -102,12 +104,14 @@ def _missing(where: Destination) -> str:
     return "" if _knows(settings) else UNKNOWN_HOST_KEY
 
 
-def _settings(where: Destination) -> dict[str, list[str]]:
-    """Return SSH's own settings for a destination, each a list of values; {} where ssh does not say."""
+def _settings(where: SshDestination) -> dict[str, list[str]]:
+    """Return SSH's own settings for a destination, each a list of values; {} where ssh does not
+    say.
+    """
     words = ["ssh", "-G", "-o", "BatchMode=yes"]
     words += ["-l", where.user] if where.user else []
     words += ["-p", str(where.port)] if where.port else []
-    said = _run([*words, "--", where.name])
+    said = _run_ssh([*words, "--", where.name])
     settings: dict[str, list[str]] = {}
     for line in (said.stdout if said.returncode == 0 else "").splitlines():
         key, dummy, value = line.partition(" ")
@@ -118,10 +122,10 @@ def _settings(where: Destination) -> dict[str, list[str]]:
 def _has_key(settings: Mapping[str, list[str]]) -> bool:
     """Return False only where nothing can log in: no key file, and no other way."""
     other = (
-        _is(settings, "hostbasedauthentication", "yes", "true")
-        or (_is(settings, "gssapiauthentication", "yes", "true") and os.path.exists(KEYTAB))
-        or not _is(settings, "pkcs11provider", "none", "")
-        or not _is(settings, "identityagent", "none", "SSH_AUTH_SOCK", "")
+        _has_value(settings, "hostbasedauthentication", "yes", "true")
+        or (_has_value(settings, "gssapiauthentication", "yes", "true") and os.path.exists(KEYTAB))
+        or not _has_value(settings, "pkcs11provider", "none", "")
+        or not _has_value(settings, "identityagent", "none", "SSH_AUTH_SOCK", "")
     )
     # ssh expands ~ by the home of the account, as for the rest.
     home = trust.account()[1]
@@ -134,11 +138,11 @@ def _has_key(settings: Mapping[str, list[str]]) -> bool:
 
 def _knows(settings: Mapping[str, list[str]]) -> bool:
     """Return False only where SSH would refuse the host key: no file has one of this host."""
-    if _is(settings, "stricthostkeychecking", "no", "false", "off", "accept-new") or not _is(
-        settings, "verifyhostkeydns", "no", "false", ""
-    ):
+    if _has_value(
+        settings, "stricthostkeychecking", "no", "false", "off", "accept-new"
+    ) or not _has_value(settings, "verifyhostkeydns", "no", "false", ""):
         return True
-    if not _is(settings, "knownhostscommand", "none", ""):
+    if not _has_value(settings, "knownhostscommand", "none", ""):
         return True
     name = (settings.get("hostkeyalias") or settings.get("hostname") or [""])[0]
     port = (settings.get("port") or ["22"])[0]
@@ -162,19 +166,22 @@ def _knows(settings: Mapping[str, list[str]]) -> bool:
         ):
             return True
         # The patterns and hashes of its lines are ssh-keygen's business.
-        if os.path.exists(path) and _run(["ssh-keygen", "-F", name, "-f", path]).returncode != 1:
+        if (
+            os.path.exists(path)
+            and _run_ssh(["ssh-keygen", "-F", name, "-f", path]).returncode != 1
+        ):
             return True
     return False
 
 
-def _is(settings: Mapping[str, list[str]], key: str, *values: str) -> bool:
+def _has_value(settings: Mapping[str, list[str]], key: str, *values: str) -> bool:
     """Return True if a setting has one of these values; a setting that ssh does not print counts as
     "".
     """
     return (settings.get(key) or [""])[0] in values
 
 
-def _run(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+def _run_ssh(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
     try:
         # Not run_command: it has no limit of time.
         # pylint: disable-next=ansible-bad-function
@@ -197,13 +204,15 @@ def warn_of_unreached(module: AnsibleModule, host: str, peers: list[dict[str, st
     reached_by = [each for each in peers if each["uri"]]
     try:
         missing = within(LOOK_TIMEOUT, lambda: look_at_all(reached_by))
-    except (Late, OSError) as problem:
+    except (CallTimeout, OSError) as problem:
         why = str(problem) or f"it took longer than {LOOK_TIMEOUT} s"
         module.warn(
-            f"{host}: it cannot be told whether its SSH reaches other hosts for migrations, as the files of SSH were not read: {why}."
+            f"{host}: it cannot be told whether its SSH reaches other hosts for migrations, as the"
+            f" files of SSH were not read: {why}."
         )
         return
     for sentence in trust.sentences(host, missing):
         module.warn(
-            f"{sentence} Migrations from {host} to there will be refused; run the playbook drover.compute.migration_trust."
+            f"{sentence} Migrations from {host} to there will be refused; run the playbook"
+            " drover.compute.migration_trust."
         )

@@ -4,7 +4,8 @@
 
 """Domain XML for another host: bound to the CPUs and NUMA cells that were claimed there.
 
-Private to the collection. The guest sees no difference: its cells, their memory and the size of its pages stay as they are.
+Private to the collection. The guest sees no difference: its cells, their memory and the size of its
+pages stay as they are.
 """
 
 from __future__ import annotations
@@ -87,7 +88,8 @@ def reasons(text: str, facts: NumaBinding) -> list[str]:
     sentences = []
     if present["memory"] and present["memory"]["mode"] != "strict":
         sentences.append(
-            f"its memory comes from cells of the host by the mode {present['memory']['mode']}, not strict: {BY_HAND}"
+            f"its memory comes from cells of the host by the mode {present['memory']['mode']}, not"
+            f" strict: {BY_HAND}"
         )
     odd = [
         cell
@@ -96,7 +98,8 @@ def reasons(text: str, facts: NumaBinding) -> list[str]:
     ]
     if odd and not sentences:
         sentences.append(
-            f"the memory of its NUMA cell {odd[0]['id']} does not come strictly from one cell of the host: {BY_HAND}"
+            f"the memory of its NUMA cell {odd[0]['id']} does not come strictly from one cell of"
+            f" the host: {BY_HAND}"
         )
     if present["iothread_pins"] and present["iothread_pins"] != iothread_pins(
         root, present["emulator_pins"]
@@ -116,7 +119,8 @@ def _cell_reasons(present: NumaBound, facts: NumaBinding) -> list[str]:
         return [f"pins or NUMA cells were claimed for it, and its domain has none: {DISCOVER}"]
     if present["cpuset"] and floating:
         return [
-            f"its vCPU {', '.join(floating)} floats over CPUs that somebody gave it (cpuset of vcpu): {BY_HAND}"
+            f"its vCPU {', '.join(floating)} floats over CPUs that somebody gave it (cpuset of"
+            f" vcpu): {BY_HAND}"
         ]
     shape = [(cell["id"], cell["cpus"], cell["memory_mb"]) for cell in facts.get("cells") or ()]
     if present["cells"]:
@@ -128,7 +132,8 @@ def _cell_reasons(present: NumaBound, facts: NumaBinding) -> list[str]:
         ]
     if bool(present["pages"]) != bool(facts.get("pages")):
         return [
-            f"{'no huge pages were' if present['pages'] else 'huge pages were'} claimed for it, and its domain differs: {DISCOVER}"
+            f"{'no huge pages were' if present['pages'] else 'huge pages were'} claimed for it, and"
+            f" its domain differs: {DISCOVER}"
         ]
     return []
 
@@ -140,16 +145,19 @@ def _floating_reasons(present: NumaBound) -> list[str]:
     bound = {
         "its vCPUs (vcpupin)": present["vcpu_pins"],
         "its emulator (emulatorpin)": present["emulator_pins"],
-        "its memory (numatune)": present["memory"]
-        or any(cell["nodes"] for cell in present["cells"]),
+        "its memory (numatune)": (
+            present["memory"] or any(cell["nodes"] for cell in present["cells"])
+        ),
     }
     bindings = [name for name, value in bound.items() if value]
     if bindings:
         return [
-            f"somebody bound {' and '.join(bindings)} to this host, and nobody knows to what at the other one: {BY_HAND}"
+            f"somebody bound {' and '.join(bindings)} to this host, and nobody knows to what at the"
+            f" other one: {BY_HAND}"
         ]
     if present["pages"]:
         return [
-            f"it has huge pages, and nobody knows of which NUMA cell, so none were claimed for it: {BY_HAND}"
+            "it has huge pages, and nobody knows of which NUMA cell, so none were claimed for it:"
+            f" {BY_HAND}"
         ]
     return []

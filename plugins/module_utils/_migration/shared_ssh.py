@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One SSH connection of this host to each destination, over which all moves there look at its libvirt.
+"""One SSH connection of this host to each destination, over which all moves there look at its
+libvirt.
 
 Private to the collection. A login takes far more processor time of both hosts than the data that a
 move reads. Each move keeps a separate connection to libvirt: a call that hangs keeps no other move

@@ -2,7 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Domains that a host shows before an instance moves to it, and the networks and bridges that it lacks."""
+"""Domains that a host shows before an instance moves to it, and the networks and bridges that it
+lacks.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ def _read_once(uri: str, given: Question) -> tuple[list[dict[str, str]], dict[st
         binding.close(conn)
 
 
-def _read(uri: str, given: Question) -> tuple[list[dict[str, str]], dict[str, str]]:
+def _read_domains(uri: str, given: Question) -> tuple[list[dict[str, str]], dict[str, str]]:
     """Read the domains. Read them again if libvirt restarts during the read."""
     deadline = time.monotonic() + given["patience"]
     while True:
@@ -60,8 +62,10 @@ def _read(uri: str, given: Question) -> tuple[list[dict[str, str]], dict[str, st
 
 
 def read_all(given: Question) -> dict[str, object]:
-    """Return the domains of all libvirts of the host, and the networks and bridges that all lack."""
-    readings = [_read(uri, given) for uri in given["uris"]]
+    """Return the domains of all libvirts of the host, and the networks and bridges that all
+    lack.
+    """
+    readings = [_read_domains(uri, given) for uri in given["uris"]]
     # A network or bridge counts as present if one of the host's libvirts has it.
     lacking = (
         {

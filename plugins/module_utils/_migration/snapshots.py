@@ -40,7 +40,8 @@ def reasons(domain: Any, storage: Storage) -> list[str]:
         return found
     if len(records.document(snapshots).encode()) > carried_snapshots.MOST:
         return [
-            f"libvirt's records of its {len(snapshots)} snapshots are more than libvirt takes along: delete some. {_way_out(domain.name(), snapshots)}"
+            f"libvirt's records of its {len(snapshots)} snapshots are more than libvirt takes"
+            f" along: delete some. {_way_out(domain.name(), snapshots)}"
         ]
     return _copied_reasons(domain.name(), snapshots, storage) + _file_reasons(snapshots, storage)
 
@@ -51,15 +52,18 @@ def _kind_reasons(name: str, snapshots: Sequence[Snapshot]) -> list[str]:
         return []
     told = ", ".join(f"{each.name}, which {_FIXED[each.kind]}" for each in reversed(fixed))
     return [
-        f"it has the snapshot{'s' if len(fixed) > 1 else ''} {told}, with which libvirt moves nothing: {_way_out(name, fixed)}"
+        f"it has the snapshot{'s' if len(fixed) > 1 else ''} {told}, with which libvirt moves"
+        f" nothing: {_way_out(name, fixed)}"
     ]
 
 
 def _way_out(name: str, snapshots: Sequence[Snapshot]) -> str:
     """Return the words for the deletion of snapshots, the newest first."""
     return (
-        f"delete {'each' if len(snapshots) > 1 else 'it'}, such as with drover.compute.instance_snapshot -e drover_instance={name} "
-        f"-e drover_snapshot_state=absent -e drover_snapshot_name={snapshots[-1].name}, which keeps what the guest has"
+        f"delete {'each' if len(snapshots) > 1 else 'it'}, such as with"
+        f" drover.compute.instance_snapshot -e drover_instance={name} -e"
+        f" drover_snapshot_state=absent -e drover_snapshot_name={snapshots[-1].name}, which keeps"
+        " what the guest has"
     )
 
 
@@ -73,8 +77,9 @@ def _copied_reasons(name: str, snapshots: Sequence[Snapshot], storage: Storage) 
         if of_disk:
             names = ", ".join(each.name for each in of_disk)
             sentences.append(
-                f"its disk {entry['path']} is on storage of this host only, and a copy of it would not have its snapshot"
-                f"{'s' if len(of_disk) > 1 else ''} {names}: move the disk to shared storage, or {_way_out(name, of_disk)}"
+                f"its disk {entry['path']} is on storage of this host only, and a copy of it would"
+                f" not have its snapshot{'s' if len(of_disk) > 1 else ''} {names}: move the disk to"
+                f" shared storage, or {_way_out(name, of_disk)}"
             )
     return sentences
 
@@ -98,12 +103,13 @@ def _file_reasons(snapshots: Sequence[Snapshot], storage: Storage) -> list[str]:
         try:
             if look(path).status is not None and not storage.same.file(path):
                 sentences.append(
-                    f"the image {path} of its snapshot {name} is on storage that {storage.where} does not see: mount that there, or delete the "
-                    "snapshot"
+                    f"the image {path} of its snapshot {name} is on storage that {storage.where}"
+                    " does not see: mount that there, or delete the snapshot"
                 )
         except (OSError, access.Unresponsive) as exc:
             sentences.append(
-                f"the image {path} of its snapshot {name} cannot be looked at ({backing.reason_of(exc)})"
+                f"the image {path} of its snapshot {name} cannot be looked at"
+                f" ({backing.reason_of(exc)})"
             )
         except LibvirtProblem as exc:
             sentences.append(f"the image {path} of its snapshot {name}: {exc}")

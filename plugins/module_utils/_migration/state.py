@@ -28,8 +28,8 @@ OFF_THERE = "off there"  # running at the source, defined but off at the destina
 NOWHERE = "nowhere"
 BROKEN = "broken"  # its post-copy broke off: a part of its memory is on each side
 
-#: Reasons of libvirt: a paused domain whose post-copy failed (VIR_DOMAIN_PAUSED_POSTCOPY_FAILED), a running
-#: one (VIR_DOMAIN_RUNNING_POSTCOPY_FAILED).
+#: Reasons of libvirt: a paused domain whose post-copy failed (VIR_DOMAIN_PAUSED_POSTCOPY_FAILED), a
+#: running one (VIR_DOMAIN_RUNNING_POSTCOPY_FAILED).
 POSTCOPY_FAILED = {("paused", 13), ("running", 11)}
 
 
@@ -41,8 +41,10 @@ class Progress(TypedDict):
     remaining_mib: int
 
 
-class Seen(TypedDict):
-    """The state of a domain in libvirt; ``job`` says that a job is under way, such as a migration."""
+class DomainState(TypedDict):
+    """The state of a domain in libvirt; ``job`` says that a job is under way, such as a
+    migration.
+    """
 
     name: str
     state: str
@@ -52,7 +54,7 @@ class Seen(TypedDict):
     job: bool
 
 
-def look(conn: Any, uuid: str) -> Seen | None:
+def look(conn: Any, uuid: str) -> DomainState | None:
     """Return the state of the domain in libvirt, or None if libvirt does not know it.
 
     Raises libvirt.libvirtError when the connection is broken.
@@ -60,7 +62,7 @@ def look(conn: Any, uuid: str) -> Seen | None:
     try:
         domain = conn.lookupByUUIDString(uuid)
         state, reason = domain.state(0)
-        seen: Seen = {
+        seen: DomainState = {
             "name": domain.name(),
             "state": state_name(state),
             "reason": reason,
@@ -91,7 +93,7 @@ def look(conn: Any, uuid: str) -> Seen | None:
     return seen
 
 
-def classify(source: Seen | None, destination: Seen | None) -> str:
+def classify(source: DomainState | None, destination: DomainState | None) -> str:
     """Return the one of the words above that fits the two looks."""
     if any(
         seen is not None and (seen["state"], seen["reason"]) in POSTCOPY_FAILED
@@ -111,7 +113,7 @@ def classify(source: Seen | None, destination: Seen | None) -> str:
     return BOTH_OFF
 
 
-def _is_arriving(seen: Seen) -> bool:
+def _is_arriving(seen: DomainState) -> bool:
     """Return True if the destination still waits for the rest of the guest
     (VIR_DOMAIN_PAUSED_MIGRATION = 2, STARTING_UP = 11).
     """
@@ -163,6 +165,6 @@ def progress_of(stats: Mapping[str, int]) -> Progress:
     }
 
 
-def state_word(seen: Seen | None) -> str:
+def state_word(seen: DomainState | None) -> str:
     """Return the state for the report: libvirt's word, or ``absent``."""
     return "absent" if seen is None else seen["state"]

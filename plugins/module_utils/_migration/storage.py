@@ -98,8 +98,9 @@ def _no_block_job(entry: FileEntry, live: bool) -> str | None:
     """Return the reason why QEMU cannot copy a disk of a running guest: without the page cache, the
     size of its copy must be a multiple of BLOCK.
 
-    QEMU finds the block size of a file by reading it. The file at the destination is empty, where each read succeeds, so it takes the largest one,
-    and does not open a raw image of another size for writing ("Block node is read-only").
+    QEMU finds the block size of a file by reading it. The file at the destination is empty, where
+    each read succeeds, so it takes the largest one, and does not open a raw image of another size
+    for writing ("Block node is read-only").
     """
     is_file = kinds.of_disk(entry).source is Source.FILE
     if not live or entry.get("next_start") or entry["kind"] != "disk" or not is_file:
@@ -111,9 +112,11 @@ def _no_block_job(entry: FileEntry, live: bool) -> str | None:
     ):
         return None
     return (
-        f"its disk {entry['path']} is a raw image of {entry['capacity']} bytes, which is no multiple of {BLOCK}, with cache={entry['cache']}, and QEMU "
-        f"copies no such disk of a running guest: make it larger (drover.compute.instance_disk with drover_disk={entry['target']}, "
-        "drover_disk_state=resized and drover_disk_gb), or move the instance while it is shut off"
+        f"its disk {entry['path']} is a raw image of {entry['capacity']} bytes, which is no"
+        f" multiple of {BLOCK}, with cache={entry['cache']}, and QEMU copies no such disk of a"
+        " running guest: make it larger (drover.compute.instance_disk with"
+        f" drover_disk={entry['target']}, drover_disk_state=resized and drover_disk_gb), or move"
+        " the instance while it is shut off"
     )
 
 
@@ -160,7 +163,7 @@ def _surveyed(
     kind: FileKind = (
         "media" if disk["readonly"] or disk["device"] in ("cdrom", "floppy") else "disk"
     )
-    place = _placed(source, disk)
+    place = _place_of_disk(source, disk)
     if place.source is Source.SERVER:
         return {**_file(disk["target"], place.path, "network"), "volume": place.volume}
     chain = backing.chain(
@@ -170,7 +173,7 @@ def _surveyed(
     reasons.extend(_from_here(disk, server) for server in chain.servers if sources.is_here(server))
     entry: FileEntry = {
         **_file(disk["target"], place.path, kind),
-        "type": "block" if place.type == "block" else "file",
+        "type": "block" if place.source is Source.DEVICE else "file",
         "format": disk["format"] or "raw",
         "cache": disk["cache"],
         "shareable": disk["shareable"],
@@ -201,8 +204,9 @@ def _note_volume(source: Any, uuid: str | None, entry: FileEntry) -> None:
 
 def _from_here(disk: DomainDisk, server: str) -> str:
     return (
-        f"its disk {disk['target']} comes from a server of this host itself ({server}), which is another one, or none, at the destination: "
-        "name the server by an address that all hosts reach"
+        f"its disk {disk['target']} comes from a server of this host itself ({server}), which is"
+        " another one, or none, at the destination: name the server by an address that all hosts"
+        " reach"
     )
 
 
@@ -219,13 +223,14 @@ class _Placed(NamedTuple):
         return kinds.disk(self.type).source
 
 
-def _placed(source: Any, disk: DomainDisk) -> _Placed:
+def _place_of_disk(source: Any, disk: DomainDisk) -> _Placed:
     path, kind = disk["source"] or "", kinds.of_disk(disk)
     if kind.is_image:
         return _Placed("block" if _is_device(path) else kind.name, path)
     if kind.source is not Source.VOLUME:
         raise LibvirtProblem(
-            f"its disk {disk['target']} is the {disk['type']} device {path}, of which cannot be proven that the destination has the same one"
+            f"its disk {disk['target']} is the {disk['type']} device {path}, of which cannot be"
+            " proven that the destination has the same one"
         )
     pool, dummy, volume = path.partition("/")
     try:
@@ -270,8 +275,10 @@ def _capacity(domain: Any, target: str, path: str, image_format: str | None) -> 
     return size[0] if size else None
 
 
-def _allocated(path: str) -> int:
-    """Return the bytes that a file takes on its file system; 0 if the file system does not answer."""
+def _allocated_bytes(path: str) -> int:
+    """Return the bytes that a file takes on its file system; 0 if the file system does not
+    answer.
+    """
     try:
         return access.call(os.stat, path).st_blocks * 512
     except (OSError, access.Unresponsive):
@@ -284,7 +291,7 @@ def _to_copy(entry: FileEntry) -> int:
     """
     if entry.get("block_pool"):
         return entry["capacity"] or 0
-    found = sum(map(_allocated, (entry["path"], *entry["backing"])))
+    found = sum(map(_allocated_bytes, (entry["path"], *entry["backing"])))
     return min(found, entry["capacity"]) if entry["backing"] and entry["capacity"] else found
 
 
@@ -374,7 +381,8 @@ class Storage:
         if (entry["kind"] == "nvram" and live and not entry.get("next_start")) or entry[
             "kind"
         ] == "log":
-            # QEMU carries the variables over with the guest; the file at the destination is made by libvirt, as a log is.
+            # QEMU carries the variables over with the guest; the file at the destination is made by
+            # libvirt, as a log is.
             entry["mode"] = "shared" if self.same.file(path) else "carried"
             return None
         shared = True
@@ -410,14 +418,23 @@ class Storage:
         try:
             status = access.call(os.stat, behind)
         except (OSError, access.Unresponsive) as exc:
-            return f"the image {behind} behind its disk {path} cannot be read here ({backing.reason_of(exc)})"
+            return (
+                f"the image {behind} behind its disk {path} cannot be read here"
+                f" ({backing.reason_of(exc)})"
+            )
         if stat.S_ISBLK(status.st_mode):
             return self.same.device(behind)
         if self.same.file(behind):
             return None
         return {
-            "missing": f"the image {behind} behind its disk {path} is missing on {self.where}: copy it there",
-            "other": f"the image {behind} behind its disk {path} is another one on {self.where} (its content differs): copy the right one there",
+            "missing": (
+                f"the image {behind} behind its disk {path} is missing on {self.where}: copy it"
+                " there"
+            ),
+            "other": (
+                f"the image {behind} behind its disk {path} is another one on {self.where} (its"
+                " content differs): copy the right one there"
+            ),
         }.get(self.same.content(behind))
 
     def _copy_reason(self, entry: FileEntry, live: bool) -> str | None:
@@ -431,17 +448,24 @@ class Storage:
         share = self._shared_here(path)
         if share and copying != "always":
             return (
-                f"its {entry['kind']} {path} is on shared storage here ({share}), which {self.where} does not see: mount it there, or have the "
-                "file copied off it with copy_storage=always"
+                f"its {entry['kind']} {path} is on shared storage here ({share}), which"
+                f" {self.where} does not see: mount it there, or have the file copied off it with"
+                " copy_storage=always"
             )
         if entry["shareable"]:
             return (
                 f"its disk {path} is shared with other instances but on storage of this host only"
             )
         if entry["kind"] == "disk" and entry["format"] not in ("raw", "qcow2"):
-            return f"its disk {path} is of the format {entry['format']}, and only raw and qcow2 can be copied"
+            return (
+                f"its disk {path} is of the format {entry['format']}, and only raw and qcow2 can be"
+                " copied"
+            )
         if entry.get("block_pool") and (entry["format"] != "raw" or entry["backing"]):
-            return f"its disk {path} is a device with a {entry['format']} image, and only raw ones are copied"
+            return (
+                f"its disk {path} is a device with a {entry['format']} image, and only raw ones are"
+                " copied"
+            )
         if entry["capacity"] is None:
             return f"the size of its {entry['kind']} {path} cannot be read"
         lost = _no_block_job(entry, live) or self._left_out(entry, live)
@@ -474,7 +498,10 @@ class Storage:
             if way == contents.RUNNING and not entry["backing"]
             else ""
         )
-        return f"its disk {entry['path']} {'; it '.join(lost)}{cold if not contents.left_out(info, contents.WHOLE) else ''}"
+        return (
+            f"its disk {entry['path']}"
+            f" {'; it '.join(lost)}{cold if not contents.left_out(info, contents.WHOLE) else ''}"
+        )
 
     def _shared_here(self, path: str) -> str | None:
         """Return the shared storage that a file is on, in words; None if no shared storage is
@@ -512,8 +539,9 @@ class Storage:
         if user is None:
             return None
         return (
-            f"its disk {entry['path']} is on storage of this host only, and {' '.join(user)}: it is not copied away from here while that is so; "
-            "move it to shared storage, or first move what needs it"
+            f"its disk {entry['path']} is on storage of this host only, and {' '.join(user)}: it is"
+            " not copied away from here while that is so; move it to shared storage, or first move"
+            " what needs it"
         )
 
     def _way_to_copy(self, entry: FileEntry) -> str | None:
@@ -527,7 +555,10 @@ class Storage:
             reason = self._why_no_leftover(path, existing)
             if reason:
                 what = "volume" if entry.get("block_pool") else "file"
-                return f"a {what} {path} is on {self.where} already, and {reason}: look at it and move it away"
+                return (
+                    f"a {what} {path} is on {self.where} already, and {reason}: look at it and move"
+                    " it away"
+                )
             # The move empties the file and makes it again; the record has it, so that it is not
             # forgotten.
             entry["made"] = "leftover"
@@ -604,7 +635,8 @@ class Storage:
             room = block_volumes.Volumes(self.destination, pool, self.where).room()
             if taken > room:
                 reasons.append(
-                    f"the storage pool {pool} on {self.where} has {room // MIB} MiB free, but its disks take {taken // MIB} MiB"
+                    f"the storage pool {pool} on {self.where} has {room // MIB} MiB free, but its"
+                    f" disks take {taken // MIB} MiB"
                 )
         return reasons
 
@@ -635,19 +667,19 @@ class Storage:
             plain = self._flat(entry) if fill else None
             path = plain or entry["path"]
             try:
-                self._create(folder, name, entry, path, fill)
+                self._create_file(folder, name, entry, path, fill)
                 entry["made"] = "yes"
                 self.record["earlier"] = [
                     old for old in self.record["earlier"] if old["path"] != entry["path"]
                 ]
                 self.save()
                 if fill:
-                    self._fill(folder, name, path, entry)
+                    self._fill_volume(folder, name, path, entry)
             finally:
                 if plain:
                     ownership.drop_temporary(plain)
 
-    def _create(self, folder: Any, name: str, entry: FileEntry, path: str, fill: bool) -> None:
+    def _create_file(self, folder: Any, name: str, entry: FileEntry, path: str, fill: bool) -> None:
         try:
             if entry.get("block_pool"):
                 entry["key_there"] = folder.create(name, entry["capacity"])
@@ -691,16 +723,18 @@ class Storage:
             )
         except OSError as exc:
             raise LibvirtProblem(
-                f"qemu-img, needed to copy {path} with the images behind it, cannot be run: {exc.strerror}"
+                f"qemu-img, needed to copy {path} with the images behind it, cannot be run:"
+                f" {exc.strerror}"
             ) from exc
         if done.returncode:
             ownership.drop_temporary(plain)
             raise LibvirtProblem(
-                f"{path} cannot be made one with the images behind it: {' '.join(done.stderr.split())}"
+                f"{path} cannot be made one with the images behind it:"
+                f" {' '.join(done.stderr.split())}"
             )
         return plain
 
-    def _fill(self, folder: Any, name: str, path: str, entry: FileEntry) -> None:
+    def _fill_volume(self, folder: Any, name: str, path: str, entry: FileEntry) -> None:
         length = (entry["capacity"] or 0) if entry.get("block_pool") else _readable_length(path)
         last = [0.0]
 
@@ -726,7 +760,8 @@ class Storage:
             copied_file["physical"] is not None and copied_file["physical"] != length
         ):
             raise LibvirtProblem(
-                f"the copy of {entry['path']} on {self.where} has {copied_file and copied_file['physical']} bytes rather than {length}"
+                f"the copy of {entry['path']} on {self.where} has"
+                f" {copied_file and copied_file['physical']} bytes rather than {length}"
             )
         # libvirt reads the guest's own data in a raw image, and they may look like another format.
         if (
@@ -735,7 +770,8 @@ class Storage:
             and copied_file["capacity"] != entry["capacity"]
         ):
             raise LibvirtProblem(
-                f"the copy of {entry['path']} on {self.where} is a disk of {copied_file['capacity']} bytes rather than {entry['capacity']}"
+                f"the copy of {entry['path']} on {self.where} is a disk of"
+                f" {copied_file['capacity']} bytes rather than {entry['capacity']}"
             )
 
     # -- cleaning ----------------------------------------------------------------------------
@@ -760,7 +796,7 @@ class Storage:
                 reason = binding.text_of(exc) if isinstance(exc, libvirt.libvirtError) else str(exc)
             if reason:
                 entry.setdefault("left_at", time.time())
-                self._keep(f"{self.where}:{entry['path']}", reason)
+                self._keep_file(f"{self.where}:{entry['path']}", reason)
         self.drop_temporary()
         self.save()
 
@@ -772,7 +808,7 @@ class Storage:
         elif (volume := folder.volume(name)) is not None:
             ownership.delete_volume(volume)
 
-    def _keep(self, path: str, reason: str) -> None:
+    def _keep_file(self, path: str, reason: str) -> None:
         """Name a file that stays."""
         if path not in self.record["leftovers"]:
             self.record["leftovers"].append(path)
@@ -805,7 +841,7 @@ class Storage:
         if not entries:
             return
         candidates = [
-            ownership.Candidate(
+            ownership.RemovalCandidate(
                 entry["path"],
                 entry["kind"] == "disk" and not entry.get("attached"),
                 inode=(entry["inode"][0], entry["inode"][1]) if entry["inode"] else None,
@@ -834,7 +870,7 @@ class Storage:
                 # leftover.
                 self._explain(entry["path"], kept[entry["path"]])
             elif entry["path"] in kept:
-                self._keep(entry["path"], kept[entry["path"]])
+                self._keep_file(entry["path"], kept[entry["path"]])
         self.save()
 
     def name_leftovers(self, text: str) -> None:
@@ -852,9 +888,9 @@ class Storage:
                 continue
             try:
                 if not self.same.file(disk["source"]):
-                    self._keep(disk["source"], "nothing is known of how it was moved")
+                    self._keep_file(disk["source"], "nothing is known of how it was moved")
             except LibvirtProblem as exc:
-                self._keep(disk["source"], str(exc))
+                self._keep_file(disk["source"], str(exc))
 
 
 def _by_file_system(

@@ -4,8 +4,9 @@
 
 """The SSH keys and host keys by which one hypervisor reaches the libvirt of another.
 
-Private to the collection. Each line that is written ends with a mark that names its host, so that it is recognised and removed again. Public
-keys and host keys come from other hypervisors, which may be in wrong hands: nothing but a key gets into a line.
+Private to the collection. Each line that is written ends with a mark that names its host, so that
+it is recognised and removed again. Public keys and host keys come from other hypervisors, which may
+be in wrong hands: nothing but a key gets into a line.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class TrustProblem(Exception):
     """A reason why nothing was set up, as a sentence."""
 
 
-class Destination(NamedTuple):
+class SshDestination(NamedTuple):
     """The destination of an SSH connection. user: empty for the name of the account that connects.
     port: None for the port of SSH's configuration.
     """
@@ -56,7 +57,7 @@ class Destination(NamedTuple):
         return self.name if self.port in (None, 22) else f"[{self.name}]:{self.port}"
 
 
-def destination(uri: str) -> Destination | None:
+def destination(uri: str) -> SshDestination | None:
     """Read the destination that a libvirt URI reaches by the program ssh.
 
     :returns: None for another transport.
@@ -80,13 +81,14 @@ def destination(uri: str) -> Destination | None:
     )
     if transport != "ssh" or own:
         raise TrustProblem(
-            f"the URI {uri!r} uses {own[0] if own else transport}, so SSH's own files do not count for it"
+            f"the URI {uri!r} uses {own[0] if own else transport}, so SSH's own files do not count"
+            " for it"
         )
     if not _NAME.fullmatch(name) or (
         user and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\$?", user)
     ):
         raise TrustProblem(f"the URI {uri!r} names no host and user that SSH can reach")
-    return Destination(user, name.lower(), port)
+    return SshDestination(user, name.lower(), port)
 
 
 def sentences(host: str, reasons: Mapping[str, str]) -> list[str]:
@@ -126,8 +128,8 @@ def marked_hosts(text: str) -> set[str]:
 def updated(text: str, wanted: Mapping[str, Sequence[str]]) -> str:
     """Return the text of a file with other lines for some hosts.
 
-    Lines of other hosts and of other people stay as they are. New lines come last: sshd takes the first line of a key, and one of an
-    administrator goes before ours.
+    Lines of other hosts and of other people stay as they are. New lines come last: sshd takes the
+    first line of a key, and one of an administrator goes before ours.
 
     :param wanted: the lines of each host, without their mark; none to remove them.
     """
@@ -180,7 +182,9 @@ def known_lines(name: str, host_keys: Iterable[str]) -> list[str]:
 
 
 def account() -> tuple[str, str]:
-    """Return the name and the home of the account that this runs as; OpenSSH goes by these, and not by HOME."""
+    """Return the name and the home of the account that this runs as; OpenSSH goes by these, and not
+    by HOME.
+    """
     entry = pwd.getpwuid(os.geteuid())
     return entry.pw_name, entry.pw_dir
 
@@ -222,7 +226,8 @@ def encoded(text: str) -> bytes:
 
 
 def own_key(folder: str) -> tuple[str, str]:
-    """Return the public key of this account, and the file of the key to make where it has none: one of both is "".
+    """Return the public key of this account, and the file of the key to make where it has none: one
+    of both is "".
 
     :raises TrustProblem: libvirt cannot use its key.
     """
@@ -241,7 +246,8 @@ def own_key(folder: str) -> tuple[str, str]:
     path = os.path.join(folder, KEY_FILES[0])
     if os.path.lexists(path):
         raise TrustProblem(
-            f"{problem}. A migration cannot type a passphrase. Make a key without one in {folder}/{KEY_FILES[1]}: ssh-keygen -t ecdsa"
+            f"{problem}. A migration cannot type a passphrase. Make a key without one in"
+            f" {folder}/{KEY_FILES[1]}: ssh-keygen -t ecdsa"
         )
     return "", path
 

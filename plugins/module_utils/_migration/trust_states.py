@@ -2,7 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The states of the SSH trust of an account: its key, the lines of other hosts, and the check of both."""
+"""The states of the SSH trust of an account: its key, the lines of other hosts, and the check of
+both.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ def _key(module: AnsibleModule, user: str, folder: str) -> dict[str, object]:
     return {"changed": True, "public_key": public, "host_keys": host_keys, "diff": [diff]}
 
 
-def _present(module: AnsibleModule, user: str, folder: str) -> dict[str, object]:
+def _write_trust(module: AnsibleModule, user: str, folder: str) -> dict[str, object]:
     """Write the lines of all other hosts."""
     me, peers = module.params["host"], module.params["peers"]
     mine = next((each for each in peers if each["host"] == me), None)
@@ -63,7 +65,7 @@ def _present(module: AnsibleModule, user: str, folder: str) -> dict[str, object]
         lines_by_host[peer["host"]] = (
             trust.known_lines(other.known_name, peer["host_keys"]) if other else []
         )
-    return _write(
+    return _write_files(
         module,
         folder,
         lambda text: trust.updated(text, accepted),
@@ -82,10 +84,10 @@ def _absent(module: AnsibleModule, user: str, folder: str) -> dict[str, object]:
                 removed[host] = removed.get(host, 0) + 1
         return trust.updated(text, {host: [] for host in hosts})
 
-    return {**_write(module, folder, without, without), "removed": removed}
+    return {**_write_files(module, folder, without, without), "removed": removed}
 
 
-def _checked(module: AnsibleModule, user: str, folder: str) -> dict[str, object]:
+def _check_connections(module: AnsibleModule, user: str, folder: str) -> dict[str, object]:
     """Connect to the libvirt of other hosts."""
     binding.require_binding(module)
     peers = [
@@ -105,13 +107,13 @@ def _checked(module: AnsibleModule, user: str, folder: str) -> dict[str, object]
 #: module.
 STATES: dict[str, Callable[[AnsibleModule, str, str], dict[str, object]]] = {
     "key": _key,
-    "present": _present,
+    "present": _write_trust,
     "absent": _absent,
-    "checked": _checked,
+    "checked": _check_connections,
 }
 
 
-def _write(
+def _write_files(
     module: AnsibleModule,
     folder: str,
     authorized: Callable[[str], str],
@@ -131,7 +133,7 @@ def _write(
         )
         if not module.check_mode:
             _make_folder(module, folder)
-            _replace(module, path, after)
+            _replace_file(module, path, after)
     return {"changed": bool(diffs), "diff": diffs, "marked": sorted(marked)}
 
 
@@ -141,7 +143,7 @@ def _make_folder(module: AnsibleModule, folder: str) -> None:
         module.set_default_selinux_context(folder, False)
 
 
-def _replace(module: AnsibleModule, path: str, text: str) -> None:
+def _replace_file(module: AnsibleModule, path: str, text: str) -> None:
     """Replace a file in one step. The file keeps its mode and owner. Only its owner can read a new
     file.
     """

@@ -4,8 +4,8 @@
 
 """A limit for moves off this host at the same time; the other moves wait, first come, first served.
 
-Private to the collection. A move that waits has been checked already, so that it begins in the moment another
-one is over: Nova's migrations of status ``queued`` do the same.
+Private to the collection. A move that waits has been checked already, so that it begins in the
+moment another one is over: Nova's migrations of status ``queued`` do the same.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Turn:
         if self._descriptor is not None:
             return
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
-        with self._alone():
+        with self._lock_line():
             self._name = name = f"{uptime() if since is None else since:020.6f}.{self._uuid}"
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
             self._descriptor = descriptor = os.open(os.path.join(self._folder, name), flags, 0o600)
@@ -58,17 +58,17 @@ class Turn:
         """
         if most is None:
             return True
-        with self._alone():
-            return self._count(before=self._name) < most
+        with self._lock_line():
+            return self._count_before(before=self._name) < most
 
     def count(self) -> int:
         """Return the number of moves in the line."""
         if not os.path.isdir(self._folder):
             return 0
-        with self._alone():
-            return self._count()
+        with self._lock_line():
+            return self._count_before()
 
-    def _count(self, before: str | None = None) -> int:
+    def _count_before(self, before: str | None = None) -> int:
         names = [name for name in os.listdir(self._folder) if name[0].isdigit()]
         return sum(self._is_there(name) for name in names if before is None or name < before)
 
@@ -76,13 +76,13 @@ class Turn:
         """Let the next one go."""
         if self._descriptor is None:
             return
-        with contextlib.suppress(OSError), self._alone():
+        with contextlib.suppress(OSError), self._lock_line():
             drop_state(os.path.join(self._folder, self._name or ""))
         os.close(self._descriptor)
         self._descriptor = None
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _lock_line(self) -> Iterator[None]:
         """Lock the line: otherwise a place might be seen before it is locked, or be taken before
         one that has been counted.
         """

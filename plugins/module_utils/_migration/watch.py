@@ -27,7 +27,7 @@ POLL = 0.3
 STALLED = 60
 
 
-class Watch:
+class MigrationWatch:
     """The watch over one live migration during the ``with`` block.
 
     :param options: the move's options, see ``_migration.options``.
@@ -35,7 +35,8 @@ class Watch:
     :param limit: the time limit in seconds from the beginning: also the second limit, for the
         action at the end of the first.
     :param abort_asked: a function that returns True if the user requests an abort.
-    :param note: a function that writes ``escalated`` (the action taken) into the record, before it is taken.
+    :param note: a function that writes ``escalated`` (the action taken) into the record, before it
+        is taken.
     :param escalated: the action that an earlier worker took already, or None.
     """
 
@@ -60,7 +61,7 @@ class Watch:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> MigrationWatch:
         self._thread.start()
         return self
 
@@ -75,7 +76,7 @@ class Watch:
             try:
                 if conn is None:
                     conn = binding.open_connection(self.uri)
-                self._step(conn.lookupByUUIDString(self.uuid))
+                self._watch_once(conn.lookupByUUIDString(self.uuid))
             except LibvirtProblem:
                 continue
             except libvirt.libvirtError:
@@ -86,7 +87,7 @@ class Watch:
                     conn = None
         binding.close(conn)
 
-    def _step(self, domain: Any) -> None:
+    def _watch_once(self, domain: Any) -> None:
         if self._abort_asked():
             domain.abortJob()
             return

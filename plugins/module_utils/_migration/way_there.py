@@ -56,7 +56,9 @@ def _refuse_another_machine(conn: Any, move: Move) -> None:
         ) from problem
     if (host_uuid or "").lower() not in expected:
         raise LibvirtProblem(
-            f"{move['destination_uri']} leads to another machine than {move['destination']}: to {name}, {machine.described([host_uuid], None)}, and the store "
-            f"has {machine.described(expected, None)}. Correct drover_migration_uri of {move['destination']}, or the address that its name has on this "
-            f"host. If the machine was exchanged: {machine.replace_command(move['destination'])}"
+            f"{move['destination_uri']} leads to another machine than {move['destination']}: to"
+            f" {name}, {machine.described([host_uuid], None)}, and the store has"
+            f" {machine.described(expected, None)}. Correct drover_migration_uri of"
+            f" {move['destination']}, or the address that its name has on this host. If the machine"
+            f" was exchanged: {machine.replace_command(move['destination'])}"
         )

@@ -38,10 +38,10 @@ from .certificates import certificate_reasons
 from .flags import flags_and_parameters, version_reasons
 from .options import contradictions, merged, time_limit
 from .rebinding import confined, rebound
-from .state import Seen
+from .state import DomainState
 from .storage import Storage, survey
 from .turn import Turn
-from .watch import Watch
+from .watch import MigrationWatch
 
 #: Seconds to wait for two hosts to agree before their disagreement is reported.
 SETTLE = 20
@@ -100,9 +100,15 @@ CHECKED = 30
 
 #: The text about a migration that failed after its time limit, by the action at the limit.
 AFTERWARDS = {
-    "abort": " and was aborted: allow more time, bandwidth or downtime, or set auto_converge or another on_timeout",
+    "abort": (
+        " and was aborted: allow more time, bandwidth or downtime, or set auto_converge or another"
+        " on_timeout"
+    ),
     "post_copy": ", and switching it over to post-copy did not end it in as much time again",
-    "pause": ", and nothing more arrived while the guest was paused: look at the network between the two hosts",
+    "pause": (
+        ", and nothing more arrived while the guest was paused: look at the network between the two"
+        " hosts"
+    ),
     "shutdown": " and was aborted to shut it down",
 }
 
@@ -110,11 +116,17 @@ AFTERWARDS = {
 ADVICE = (
     (
         "tls",
-        "look whether the certificates of both hosts are valid, that of {where} for its host name (libvirt's log there says more)",
+        (
+            "look whether the certificates of both hosts are valid, that of {where} for its host"
+            " name (libvirt's log there says more)"
+        ),
     ),
     (
         "post_copy",
-        "let QEMU fetch memory on {where} (sysctl vm.unprivileged_userfaultfd=1 there; libvirt's log there says more)",
+        (
+            "let QEMU fetch memory on {where} (sysctl vm.unprivileged_userfaultfd=1 there;"
+            " libvirt's log there says more)"
+        ),
     ),
 )
 
@@ -137,7 +149,7 @@ class Aborted(LibvirtProblem):
     """An abort on request, before the move has begun a step that must be stopped."""
 
 
-class Refused(Exception):
+class MoveRefused(Exception):
     """The move was not begun; the text holds all the reasons."""
 
 
@@ -187,8 +199,8 @@ class Worker:
         """Do the whole work; never raise. The outcome is in the record."""
         try:
             self._run()
-        except Refused as exc:
-            self._end("failed", str(exc))
+        except MoveRefused as exc:
+            self._record_end("failed", str(exc))
         except (LibvirtProblem, libvirt.libvirtError) as exc:
             self._break_off(_reason(exc))
         except Exception as exc:  # pylint: disable=broad-except
@@ -205,13 +217,14 @@ class Worker:
         """End the work if the place of the instance is not known, or before anything was begun."""
         reason = reason.rstrip(".")
         self._look_at_source()
-        if self._begun() or self.record["took_over"] or self.record["shut_down"]:
-            self._end(
+        if self._is_begun() or self.record["took_over"] or self.record["shut_down"]:
+            self._record_end(
                 "lost",
-                f"{self._title()}: {reason}. It is not known where it is: start the move again when both hosts answer.",
+                f"{self._title()}: {reason}. It is not known where it is: start the move again when"
+                " both hosts answer.",
             )
         else:
-            self._end("failed", f"{self._title()} was not begun: {reason}.")
+            self._record_end("failed", f"{self._title()} was not begun: {reason}.")
 
     def _look_at_source(self) -> None:
         """Note the state at the source alone: the destination, or the connection to it, is gone."""
@@ -228,7 +241,7 @@ class Worker:
         if at_source is None or not at_source["job"]:
             self.record["source_state"] = state.state_word(at_source)
 
-    def _begun(self) -> bool:
+    def _is_begun(self) -> bool:
         return self.record["phase"] in ("migrating", "verifying", "cleaning")
 
     def _title(self) -> str:
@@ -250,7 +263,7 @@ class Worker:
             self._stopped_once = True
             raise Aborted("it was aborted on request")
 
-    def _end(self, status: Status, message: str = "", **changes: Any) -> None:
+    def _record_end(self, status: Status, message: str = "", **changes: Any) -> None:
         if status == "completed":
             changes.update(percent=100, remaining_mib=0)
         if status == "failed" and self._abort_asked():
@@ -328,17 +341,18 @@ class Worker:
         if verdict == state.HERE and self.may_start and not self._abort_asked():
             if self.record["took_over"]:
                 self._begin_again()
-            self._start()
+            self._start_move()
             return
         if verdict == state.HERE:
             self._came_to_nothing()
             return
         if verdict == state.BROKEN and self.may_start and self.record["took_over"]:
             verdict = self._resume_post_copy()
-        if verdict == state.OFF_THERE and not self._begun():
-            raise Refused(
-                f"{self._title()} was refused: {self.move['destination']} has a definition of it that is shut off. Make sure that it is "
-                f"a leftover, then remove it there (virsh undefine {self.uuid})."
+        if verdict == state.OFF_THERE and not self._is_begun():
+            raise MoveRefused(
+                f"{self._title()} was refused: {self.move['destination']} has a definition of it"
+                " that is shut off. Make sure that it is a leftover, then remove it there (virsh"
+                f" undefine {self.uuid})."
             )
         self._conclude(verdict)
 
@@ -396,9 +410,9 @@ class Worker:
         """Return the verdict of :func:`state.classify`, once both sides agree or the time to wait
         is over.
         """
-        deadline = time.monotonic() + (SETTLE if self._begun() else SETTLE_BEFORE)
+        deadline = time.monotonic() + (SETTLE if self._is_begun() else SETTLE_BEFORE)
         while True:
-            here, at_destination = self._look()
+            here, at_destination = self._read_both_sides()
             verdict = state.classify(here, at_destination)
             unsure = verdict in (state.ARRIVING, state.BOTH_ACTIVE, state.NOWHERE, state.OFF_HERE)
             if (
@@ -406,16 +420,16 @@ class Worker:
                 and at_destination is not None
                 and at_destination["state"] == "paused"
                 and self.record["was"] != "paused"
-                and self._begun()
+                and self._is_begun()
             ):
                 unsure = True
             if not unsure or time.monotonic() >= deadline:
                 return verdict
-            if verdict == state.NOWHERE and not self._begun():
+            if verdict == state.NOWHERE and not self._is_begun():
                 return verdict
             time.sleep(POLL)
 
-    def _look(self) -> tuple[Seen | None, Seen | None]:
+    def _read_both_sides(self) -> tuple[DomainState | None, DomainState | None]:
         """Look at both sides, and note their states."""
         try:
             at_source, at_destination = (
@@ -440,26 +454,29 @@ class Worker:
         return at_source, at_destination
 
     def _follow_job(self) -> str:
-        """Wait for a migration that a worker before us began; it runs inside libvirt without one."""
+        """Wait for a migration that a worker before us began; it runs inside libvirt without
+        one.
+        """
         if not self.record["took_over"] and not self._abort_asked():
-            raise Refused(
-                f"{self._title()} was refused: a job that this run did not begin is under way on it at the source. Wait for its end, "
-                f"or abort it there (virsh domjobabort {self.uuid})."
+            raise MoveRefused(
+                f"{self._title()} was refused: a job that this run did not begin is under way on it"
+                " at the source. Wait for its end, or abort it there (virsh domjobabort"
+                f" {self.uuid})."
             )
         self._acknowledge("following")
         self.save(phase="migrating", status="running")
         # This move continues in any case, and the waiting moves must count it.
         self._turn.take_place(self.record["since"])
-        with self._watch():
+        with self._watch_move():
             while True:
-                here, there = self._look()
+                here, there = self._read_both_sides()
                 if state.classify(here, there) != state.MOVING:
                     break
                 time.sleep(POLL)
         return self._settled()
 
-    def _watch(self) -> Watch:
-        return Watch(
+    def _watch_move(self) -> MigrationWatch:
+        return MigrationWatch(
             self.source_uri,
             self.uuid,
             self.options,
@@ -470,38 +487,42 @@ class Worker:
             self.record["escalated"],
         )
 
-    def _start(self) -> None:
+    def _start_move(self) -> None:
         """Check, prepare, migrate, conclude."""
         # From here on the record belongs to this move. An earlier move on the same way has ended.
         self.previous = None
         domain = self.source.lookupByUUIDString(self.uuid)
-        at_source = _present(self._look()[0], "source")
+        at_source = _require_domain(self._read_both_sides()[0], "source")
         # A move that was cut off may have taken the snapshots from libvirt.
         _snapshot_records.give_back(domain)
         live = checks.is_live(self.move, at_source)
         self.record.update(
             {
-                "was": "paused"
-                if at_source["state"] == "paused"
-                else "running"
-                if at_source["active"]
-                else "shutoff",
-                "autostart": _autostart(domain)
-                if self.move.get("autostart") is None
-                else bool(self.move["autostart"]),
+                "was": (
+                    "paused"
+                    if at_source["state"] == "paused"
+                    else "running"
+                    if at_source["active"]
+                    else "shutoff"
+                ),
+                "autostart": (
+                    _autostart(domain)
+                    if self.move.get("autostart") is None
+                    else bool(self.move["autostart"])
+                ),
                 "persistent": at_source["persistent"],
             }
         )
-        storage = self._checked(domain, at_source)
+        storage = self._check_move(domain, at_source)
         self._turn.take_place()
         self._check.leave()
         self._acknowledge("started")
         try:
             if self._wait_for_turn() > CHECKED:
                 # This look comes first, because it opens a broken connection again.
-                at_source = _present(self._look()[0], "source")
+                at_source = _require_domain(self._read_both_sides()[0], "source")
                 domain = self.source.lookupByUUIDString(self.uuid)
-                storage = self._checked(domain, at_source)
+                storage = self._check_move(domain, at_source)
             copies = {
                 "memory_mib": (domain.maxMemory() >> 10) if live else 0,
                 "disk_mib": storage.copied_mib(),
@@ -510,7 +531,7 @@ class Worker:
             self._prepare_there(storage, live)
             self._save_or_stop()
             # This look decides, right before the migration.
-            now, at_destination = self._look()
+            now, at_destination = self._read_both_sides()
             if (
                 now is None
                 or state.classify(now, at_destination) != state.HERE
@@ -532,8 +553,8 @@ class Worker:
         )
         if error is not None and self.record["phase"] in ("waiting", "preparing"):
             self._drop_there(storage)
-            self._look()
-            self._end(
+            self._read_both_sides()
+            self._record_end(
                 "failed", f"{self._title()} failed before anything was moved: {_reason(error)}."
             )
             return
@@ -550,12 +571,12 @@ class Worker:
             verdict, error = self._shut_down_and_move(domain)
         self._conclude(verdict, error)
 
-    def _checked(self, domain: Any, here: Seen) -> Storage:
+    def _check_move(self, domain: Any, here: DomainState) -> Storage:
         """Return the storage helper of a move that nothing speaks against."""
         storage = self.storage()
         reasons = precheck(self.source, self.destination, domain, self.move, here, storage)
         if reasons:
-            raise Refused(f"{self._title()} was refused: {'; '.join(reasons)}.")
+            raise MoveRefused(f"{self._title()} was refused: {'; '.join(reasons)}.")
         return storage
 
     def _wait_to_be_checked(self) -> None:
@@ -638,7 +659,9 @@ class Worker:
             mdevs.make(self.destination, each)
 
     def _drop_there(self, storage: Storage) -> None:
-        """Remove the things that this move made at the destination for a domain that did not come."""
+        """Remove the things that this move made at the destination for a domain that did not
+        come.
+        """
         storage.drop_copies()
         for mdev in mdevs.remove(
             self.destination,
@@ -671,7 +694,7 @@ class Worker:
                 raise LibvirtProblem("; ".join(reasons))
             self._prepare_there(storage, False)
             self._save_or_stop()
-            here, there = self._look()
+            here, there = self._read_both_sides()
             if here is None or state.classify(here, there) != state.HERE or here["active"]:
                 raise LibvirtProblem("somebody started it while its cold move was prepared")
             self.save(phase="migrating", storage=storage.word())
@@ -695,12 +718,14 @@ class Worker:
         while domain.isActive():
             if self._abort_asked():
                 raise Aborted(
-                    "it was aborted on request; the guest already has the request to shut down and may still do so"
+                    "it was aborted on request; the guest already has the request to shut down and"
+                    " may still do so"
                 )
             if time.monotonic() >= deadline:
                 raise LibvirtProblem(
-                    f"it was not done in time, and the guest did not shut down within {SHUTDOWN} s after the request (it may still do so): "
-                    "allow more time or bandwidth, or shut it down by hand and move it cold"
+                    f"it was not done in time, and the guest did not shut down within {SHUTDOWN} s"
+                    " after the request (it may still do so): allow more time or bandwidth, or"
+                    " shut it down by hand and move it cold"
                 )
             time.sleep(POLL)
 
@@ -715,7 +740,7 @@ class Worker:
         try:
             if self.record["shut_down"] and at_source["state"] == "shutoff":
                 power.boot(domain)
-                self._look()
+                self._read_both_sides()
                 return "; it had been shut down and was started again"
             if (
                 self.record["escalated"] == "pause"
@@ -723,9 +748,12 @@ class Worker:
                 and at_source["state"] == "paused"
             ):
                 domain.resume()
-                self._look()
+                self._read_both_sides()
         except libvirt.libvirtError as exc:
-            return f"; it is {at_source['state']} and cannot be let run again ({binding.text_of(exc)}): look at it there"
+            return (
+                f"; it is {at_source['state']} and cannot be let run again"
+                f" ({binding.text_of(exc)}): look at it there"
+            )
         return ""
 
     def _migrate(self, domain: Any, live: bool, storage: Storage) -> None:
@@ -755,8 +783,8 @@ class Worker:
             and proven_safe(storage)
             and any(entry["mode"] == "shared" for entry in storage.files)
         ):
-            # libvirt may not know that the file system is shared: the probe has just shown that it is, and the
-            # disks bypass the host's cache.
+            # libvirt may not know that the file system is shared: the probe has just shown that it
+            # is, and the disks bypass the host's cache.
             flags |= libvirt.VIR_MIGRATE_UNSAFE
         flattened = (
             [entry["target"] for entry in copied]
@@ -768,7 +796,7 @@ class Worker:
             limit = self._time_limit(storage)
             self.save(limit=limit, ends=uptime() + limit)
         try:
-            with self._watch() if live else contextlib.nullcontext():
+            with self._watch_move() if live else contextlib.nullcontext():
                 domain.migrateToURI3(self.move["destination_uri"], parameters, flags)
         except libvirt.libvirtError as exc:
             raise self._explained(exc, storage, live) from exc
@@ -832,15 +860,17 @@ class Worker:
                 if f["mode"] == "shared" and f["cache"] not in ("none", "directsync")
             ]
             return LibvirtProblem(
-                f"libvirt calls it unsafe ({text}): the file system of {', '.join(cached) or 'its disks'} is shared, but "
-                "libvirt cannot know that, and the disk's cache mode is not none. Set cache='none' in the domain's <driver>, or shut it down "
-                "and move it cold"
+                f"libvirt calls it unsafe ({text}): the file system of"
+                f" {', '.join(cached) or 'its disks'} is shared, but libvirt cannot know that, and"
+                " the disk's cache mode is not none. Set cache='none' in the domain's <driver>, or"
+                " shut it down and move it cold"
             )
         if self._abort_asked():
             return Aborted("it was aborted on request")
         if live and self.record["escalated"]:
             return LibvirtProblem(
-                f"it was not done within {self.record['limit']} s{AFTERWARDS[self.record['escalated']]}"
+                f"it was not done within {self.record['limit']}"
+                f" s{AFTERWARDS[self.record['escalated']]}"
             )
         if binding.code_of(error) in _OF_SETUP:
             options: Mapping[str, object] = self.options
@@ -865,66 +895,73 @@ class Worker:
 
     def _conclude(self, verdict: str, error: Exception | None = None) -> None:
         """Judge the verdict after a migration, ours or one taken over, and clean up."""
-        at_source, at_destination = self._look()
+        at_source, at_destination = self._read_both_sides()
         if verdict == state.THERE:
-            self._arrived(_present(at_destination, "destination"), error)
+            self._arrived(_require_domain(at_destination, "destination"), error)
         elif verdict in (state.OFF_HERE, state.BOTH_OFF) and self._may_finish(verdict):
             self.save(phase="cleaning")
             _undefine_quietly(self.source, self.uuid)
-            at_source, at_destination = self._look()
+            at_source, at_destination = self._read_both_sides()
             if at_source is None and at_destination is not None:
                 self._arrived(at_destination, error)
             else:
-                self._end(
+                self._record_end(
                     "conflict",
-                    f"{self._title()}: it is at the destination, but its definition at the source cannot be removed.",
+                    f"{self._title()}: it is at the destination, but its definition at the source"
+                    " cannot be removed.",
                 )
         elif verdict in (state.HERE, state.OFF_THERE):
             self._came_to_nothing(error)
         elif verdict == state.NOWHERE:
-            if self._begun():
-                self._end(
+            if self._is_begun():
+                self._record_end(
                     "lost",
-                    f"{self._title()}: neither host knows the domain any more. Its disks are untouched; look at both hosts' logs.",
+                    f"{self._title()}: neither host knows the domain any more. Its disks are"
+                    " untouched; look at both hosts' logs.",
                 )
             else:
-                self._end(
+                self._record_end(
                     "failed",
-                    f"There is no domain {self.uuid} at the source, nor on {self.move['destination']}.",
+                    f"There is no domain {self.uuid} at the source, nor on"
+                    f" {self.move['destination']}.",
                 )
         elif verdict == state.BROKEN:
-            self._end(
+            self._record_end(
                 "conflict",
-                f"{self._title()}: its post-copy broke off, and its memory is partly on each host, so neither copy may be thrown away. "
-                "Nothing was repaired. Mend the network between the two and run this again: it goes on from there.",
+                f"{self._title()}: its post-copy broke off, and its memory is partly on each host,"
+                " so neither copy may be thrown away. Nothing was repaired. Mend the network"
+                " between the two and run this again: it goes on from there.",
             )
         elif verdict == state.ARRIVING:
-            self._end(
+            self._record_end(
                 "conflict",
-                f"{self._title()}: it waits paused at the destination for a migration that has ended. "
-                "Nothing was repaired: look at both hosts.",
+                f"{self._title()}: it waits paused at the destination for a migration that has"
+                " ended. Nothing was repaired: look at both hosts.",
             )
         else:
             what = (
                 "runs on both hosts" if verdict == state.BOTH_ACTIVE else "is known to both hosts"
             )
-            self._end(
+            self._record_end(
                 "conflict",
-                f"{self._title()}: the domain {what} (source: {self.record['source_state']}, destination: "
-                f"{self.record['destination_state']}) and no migration is under way. Nothing was repaired: the source is the truth. "
-                f"Look at both, then remove the one that is wrong.",
+                f"{self._title()}: the domain {what} (source: {self.record['source_state']},"
+                f" destination: {self.record['destination_state']}) and no migration is under way."
+                " Nothing was repaired: the source is the truth. Look at both, then remove the one"
+                " that is wrong.",
             )
 
     def _may_finish(self, verdict: str) -> bool:
-        """Return True if the definition that is left at the source is the last step of this move."""
+        """Return True if the definition that is left at the source is the last step of this
+        move.
+        """
         if not self.record["took_over"] and self.record["phase"] not in ("verifying", "cleaning"):
             return False
         if verdict == state.OFF_HERE:
-            return self.record["was"] in ("running", "paused") and self._begun()
+            return self.record["was"] in ("running", "paused") and self._is_begun()
         # Both are off: the files decide. Begun means that every copy was complete and verified.
-        return (self.record["was"] == "shutoff" or self.record["shut_down"]) and self._begun()
+        return (self.record["was"] == "shutoff" or self.record["shut_down"]) and self._is_begun()
 
-    def _arrived(self, there: Seen, error: Exception | None) -> None:
+    def _arrived(self, there: DomainState, error: Exception | None) -> None:
         """Finish a move with the instance at the destination only: verify, carry over, clean the
         source.
         """
@@ -941,7 +978,7 @@ class Worker:
         notes = []
         if self.record["shut_down"] and there["state"] == "shutoff":
             notes.append(self._start_there())
-            there = _present(self._look()[1], "destination")
+            there = _require_domain(self._read_both_sides()[1], "destination")
             expected_states += ("shutoff",)
         if (
             self.record["escalated"] == "pause"
@@ -950,10 +987,11 @@ class Worker:
         ):
             there = self._resume_there(there)
         if there["state"] not in expected_states:
-            self._end(
+            self._record_end(
                 "conflict",
-                f"{self._title()}: it is gone from the source, but {there['state']} at the destination where it should be {expected_states[0]}. "
-                f"Look at it there (virsh domstate --reason {self.uuid}).",
+                f"{self._title()}: it is gone from the source, but {there['state']} at the"
+                f" destination where it should be {expected_states[0]}. Look at it there (virsh"
+                f" domstate --reason {self.uuid}).",
             )
             return
         if self.previous is not None and self.previous["status"] == "completed":
@@ -993,11 +1031,11 @@ class Worker:
             notes.append(f"left at the source: {_with_reasons(self.record)}")
         if self._abort_asked():
             notes.append("it was too late to abort it")
-        self._look()
+        self._read_both_sides()
         self.record.update({"total_mib": state.moved_mib(self.destination, self.uuid)})
         if self.record["storage"] is None and self.previous is not None:
             self.record["storage"] = self.previous["storage"]
-        self._end("completed", "; ".join(notes), storage=self.record["storage"])
+        self._record_end("completed", "; ".join(notes), storage=self.record["storage"])
 
     def _record_snapshots(self, conn: Callable[[], Any]) -> list[str]:
         """Give libvirt the records of the snapshots again at the host of the instance; return the
@@ -1012,11 +1050,13 @@ class Worker:
                     break
                 if last:
                     return [
-                        f"libvirt there did not take the records of its snapshots ({binding.text_of(exc)}), and they stay in the metadata of the "
-                        f"domain: run drover.compute.instance_snapshot for {self.record['name']}, which gives them to libvirt before anything else"
+                        "libvirt there did not take the records of its snapshots"
+                        f" ({binding.text_of(exc)}), and they stay in the metadata of the domain:"
+                        f" run drover.compute.instance_snapshot for {self.record['name']}, which"
+                        " gives them to libvirt before anything else"
                     ]
                 # This look opens a broken connection again.
-                self._look()
+                self._read_both_sides()
         return []
 
     def _start_there(self) -> str:
@@ -1026,16 +1066,22 @@ class Worker:
         try:
             power.boot(self.destination.lookupByUUIDString(self.uuid))
         except libvirt.libvirtError as exc:
-            return f"it was shut down to be moved and CANNOT BE STARTED there ({binding.text_of(exc)}): start it by hand"
-        return f"it was not done within {self.record['limit']} s, so it was shut down, moved cold and started again"
+            return (
+                "it was shut down to be moved and CANNOT BE STARTED there"
+                f" ({binding.text_of(exc)}): start it by hand"
+            )
+        return (
+            f"it was not done within {self.record['limit']} s, so it was shut down, moved cold and"
+            " started again"
+        )
 
-    def _resume_there(self, there: Seen) -> Seen:
+    def _resume_there(self, there: DomainState) -> DomainState:
         """Resume a guest that was paused for the move, if libvirt has not resumed it."""
         try:
             self.destination.lookupByUUIDString(self.uuid).resume()
         except libvirt.libvirtError:
             return there
-        return _present(self._look()[1], "destination")
+        return _require_domain(self._read_both_sides()[1], "destination")
 
     def _came_to_nothing(self, error: Exception | None = None) -> None:
         """End a move with the instance at the source only: give it back as it was and remove the
@@ -1046,7 +1092,7 @@ class Worker:
             "".join(f"; {each}" for each in self._record_snapshots(lambda: self.source))
             + self._give_back()
         )
-        at_source, at_destination = self._look()
+        at_source, at_destination = self._read_both_sides()
         storage = self.storage()
         storage.drop_probes()
         if at_destination is None:
@@ -1069,14 +1115,15 @@ class Worker:
             # must know.
             message += "; it is paused at the source now, look at it and resume it (virsh resume)"
         notes = f" Left behind: {_with_reasons(self.record)}." if self.record["leftovers"] else ""
-        self._end(
+        self._record_end(
             "failed",
-            f"{self._title()} failed: {message.rstrip('.')}. It is {self.record['source_state']} at the source.{notes}",
+            f"{self._title()} failed: {message.rstrip('.')}. It is {self.record['source_state']} at"
+            f" the source.{notes}",
             **changes,
         )
 
 
-def _present(seen: Seen | None, side: str) -> Seen:
+def _require_domain(seen: DomainState | None, side: str) -> DomainState:
     """Return the sighting of an instance that must be there.
 
     :raises LibvirtProblem: it is gone.
@@ -1091,7 +1138,7 @@ def precheck(
     destination: Any,
     domain: Any,
     move: Move,
-    here: Seen,
+    here: DomainState,
     storage: Storage,
 ) -> list[str]:
     """Return all the reasons against a move, each a few words; ``storage`` knows the files
@@ -1130,7 +1177,8 @@ def precheck(
             reasons += certificate_reasons(destination, move["destination"])
         if move.get("on_timeout") == "shutdown" and not here["persistent"]:
             reasons.append(
-                "on_timeout is shutdown, but it is transient and would be gone once it is shut down: choose another on_timeout"
+                "on_timeout is shutdown, but it is transient and would be gone once it is shut"
+                " down: choose another on_timeout"
             )
     where = move["destination"]
     reasons += _by_both(lambda each: offered.reasons(destination, each, where), text, next_start)
@@ -1152,7 +1200,8 @@ def precheck(
     reasons += _by_both(lambda each: checks.boot_reasons(storage.same, each), text, next_start)
     if live and move.get("tunnelled") and storage.copied("disk"):
         reasons.append(
-            "its disks are on storage of this host only, and tunnelled carries memory, not disks: leave tunnelled out (tls encrypts both)"
+            "its disks are on storage of this host only, and tunnelled carries memory, not disks:"
+            " leave tunnelled out (tls encrypts both)"
         )
     return reasons
 

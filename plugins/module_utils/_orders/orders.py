@@ -33,7 +33,7 @@ class Withdrawn(LibvirtProblem):
     """The error for an order that was withdrawn before its begin."""
 
 
-class Busy(LibvirtProblem):
+class DomainBusy(LibvirtProblem):
     """The error for a domain that another call works on."""
 
 
@@ -46,14 +46,14 @@ def alone(
 
     :param name: name of the domain for messages.
     :param patience: seconds to wait for another call.
-    :raises Busy: another call still works on the domain.
+    :raises DomainBusy: another call still works on the domain.
     :raises Withdrawn: the order was withdrawn.
     """
     lock = records.lock(uuid, patience)
     if lock is None:
-        raise Busy(
-            f"another call works on {name} on {host_name()}, such as a move of it, and was not done within {patience} s: "
-            "wait for its end, then run this again"
+        raise DomainBusy(
+            f"another call works on {name} on {host_name()}, such as a move of it, and was not done"
+            f" within {patience} s: wait for its end, then run this again"
         )
     try:
         refuse_withdrawn(records, uuid, name, order)
@@ -117,8 +117,9 @@ def read_withdrawn(records: Records, uuid: str) -> list[str]:
     except (OSError, ValueError) as exc:
         why = exc.strerror if isinstance(exc, OSError) else "it is damaged"
         raise LibvirtProblem(
-            f"On {host_name()} the list of withdrawn orders {path} cannot be read ({why}), so nothing is begun with this domain. See to its file "
-            "system. Once no run works on the domain any more, remove the file."
+            f"On {host_name()} the list of withdrawn orders {path} cannot be read ({why}), so"
+            " nothing is begun with this domain. See to its file system. Once no run works on the"
+            " domain any more, remove the file."
         ) from exc
 
 

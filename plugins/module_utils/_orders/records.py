@@ -91,7 +91,7 @@ class Records:
         """Return the record of an instance as a dictionary; None without a readable record of this
         boot.
         """
-        record = self._read(uuid)
+        record = self._read_record(uuid)
         return record if record is not None and record.get("boot") == boot_id() else None
 
     def damage(self, uuid: str) -> str:
@@ -102,7 +102,7 @@ class Records:
         """
         path = self._path(uuid, "json")
         try:
-            record = self._load(uuid)
+            record = self._load_json(uuid)
         except (OSError, ValueError) as exc:
             reason = exc.strerror if isinstance(exc, OSError) else "it is damaged"
         else:
@@ -110,20 +110,22 @@ class Records:
                 return ""
             reason = "it is damaged"
         return (
-            f"On {socket.gethostname()} the record of a move of it, {path}, cannot be read ({reason}), so it is not known what became of that move. Look at "
-            "both hosts with virsh list --all. Once it is certain where it is, and that no copy of it runs, remove the file."
+            f"On {socket.gethostname()} the record of a move of it, {path}, cannot be read"
+            f" ({reason}), so it is not known what became of that move. Look at both hosts with"
+            " virsh list --all. Once it is certain where it is, and that no copy of it runs,"
+            " remove the file."
         )
 
-    def _load(self, uuid: str) -> Any:
+    def _load_json(self, uuid: str) -> Any:
         try:
             with open(self._path(uuid, "json"), encoding="utf-8") as handle:
                 return json.load(handle)
         except FileNotFoundError:
             return None
 
-    def _read(self, uuid: str) -> MoveRecord | None:
+    def _read_record(self, uuid: str) -> MoveRecord | None:
         try:
-            record = self._load(uuid)
+            record = self._load_json(uuid)
         except (OSError, ValueError):
             return None
         if not isinstance(record, dict) or record.get("version") != VERSION:
@@ -137,7 +139,7 @@ class Records:
         A host that lost its power during a move finds the leftovers this way after its start. The
         files of a completed move are the instance's own, and no leftovers.
         """
-        record = self._read(move["uuid"])
+        record = self._read_record(move["uuid"])
         if (
             record is None
             or not same_move(record, move, source_uri)

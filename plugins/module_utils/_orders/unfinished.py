@@ -23,7 +23,7 @@ from typing import Any
 
 from .._libvirt.binding import LibvirtProblem, host_name
 from .._ownership.move_record import KeptFile
-from .._ownership.ownership import Candidate, Ownership, drop_state
+from .._ownership.ownership import Ownership, RemovalCandidate, drop_state
 from .._storage import block_volumes
 from .records import Records
 
@@ -35,7 +35,7 @@ _ORDER = "order"
 CLONE = "clone"
 
 
-class Unfinished:
+class UnfinishedBuild:
     """The file of one instance. The caller has the lock of the instance.
 
     :param order: the order of the build that makes volumes now.
@@ -51,13 +51,13 @@ class Unfinished:
         :param place: pool and volume.
         :param key: libvirt's key of the existing volume.
         """
-        found = self._read()
+        found = self._read_list()
         # If the file has no key, the build was killed while it made the volume.
         return _name(place) in found and found[_name(place)] in (None, key)
 
     def is_clone(self, place: tuple[str, str]) -> bool:
         """Return True if a build has begun to make this volume as a clone of an image."""
-        return self._read().get(_name(place)) == CLONE
+        return self._read_list().get(_name(place)) == CLONE
 
     def begin(self, place: tuple[str, str], clone: bool = False) -> None:
         """Record that the build makes a new volume now.
@@ -65,19 +65,21 @@ class Unfinished:
         :param clone: True for a clone of an image. drover never fills a clone, so no data is lost
             if another program has made a volume with this name in the meantime.
         """
-        self._write({**self._read(), _name(place): CLONE if clone else None, _ORDER: self._order})
+        self._write_list(
+            {**self._read_list(), _name(place): CLONE if clone else None, _ORDER: self._order}
+        )
 
     def made(self, place: tuple[str, str], key: str | None) -> None:
         """Record the key of a volume that the build has made."""
-        self._write({**self._read(), _name(place): key})
+        self._write_list({**self._read_list(), _name(place): key})
 
     def define(self) -> None:
         """Record that the domain is defined now. From now on the volumes may be disks of a guest,
         on any host.
         """
-        found = self._read()
+        found = self._read_list()
         if found.pop(_ORDER, None) is not None:
-            self._write(found)
+            self._write_list(found)
 
     def drop(self, conn: Any, withdrawn: Collection[str]) -> list[KeptFile]:
         """Remove the volumes of a build if its order was withdrawn before the domain was defined.
@@ -85,20 +87,23 @@ class Unfinished:
         :returns: the volumes that stay, dicts path and reason.
         """
         try:
-            volumes = self._read()
+            volumes = self._read_list()
         except LibvirtProblem as exc:
             return [{"path": self._uuid, "reason": str(exc)}]
         if volumes.pop(_ORDER, None) not in withdrawn:
             return []
-        made: list[Candidate] = []
+        made: list[RemovalCandidate] = []
         kept: list[KeptFile] = []
         for name, key in volumes.items():
             pool, dummy, volume = name.partition("/")
             if block_volumes.is_device(conn, pool):
                 if key is not None:
-                    made.append(Candidate(name, by_use=True, volume=(pool, volume), key=key))
+                    made.append(RemovalCandidate(name, by_use=True, volume=(pool, volume), key=key))
                     continue
-                reason = "the build was cut off while it made it, so nothing tells it from one that a person has made"
+                reason = (
+                    "the build was cut off while it made it, so nothing tells it from one that a"
+                    " person has made"
+                )
             else:
                 reason = (
                     "other hosts have its storage, and the next build of the instance may use it"
@@ -120,7 +125,7 @@ class Unfinished:
         except FileNotFoundError:
             pass
 
-    def _read(self) -> dict[str, str | None]:
+    def _read_list(self) -> dict[str, str | None]:
         try:
             with open(self._path, encoding="utf-8") as handle:
                 volumes = json.load(handle)
@@ -132,11 +137,12 @@ class Unfinished:
         except (OSError, ValueError) as exc:
             why = exc.strerror if isinstance(exc, OSError) else "it is damaged"
             raise LibvirtProblem(
-                f"On {host_name()} the list of volumes that a build has made, {self._path}, cannot be read ({why}). Look for volumes with {self._uuid} in "
-                "their names that no domain has, remove them, and then the file."
+                f"On {host_name()} the list of volumes that a build has made, {self._path}, cannot"
+                f" be read ({why}). Look for volumes with {self._uuid} in their names that no"
+                " domain has, remove them, and then the file."
             ) from exc
 
-    def _write(self, found: dict[str, str | None]) -> None:
+    def _write_list(self, found: dict[str, str | None]) -> None:
         self._records.prepare()
         part = f"{self._path}.{os.getpid()}.part"
         with open(part, "w", encoding="utf-8") as handle:

@@ -116,7 +116,10 @@ class FileUsers:
             try:
                 name = self._needs.writer(path)
             except (OSError, access.Unresponsive) as exc:
-                return f"{path} cannot be looked at ({backing.reason_of(exc)}), and a domain may write to it"
+                return (
+                    f"{path} cannot be looked at ({backing.reason_of(exc)}), and a domain may write"
+                    " to it"
+                )
             if name is not None:
                 return f"the domain {name} writes to it"
         return None
@@ -165,9 +168,9 @@ class FileUsers:
         """
         if not self._looked_around:
             self._looked_around = True
-            self._needs.look_into(self._own(self._needs.near()))
+            self._needs.look_into(self._local_folders(self._needs.near()))
 
-    def _own(self, folders: Iterable[str]) -> list[str]:
+    def _local_folders(self, folders: Iterable[str]) -> list[str]:
         real = [(folder, access.real_path(folder) or folder) for folder in folders]
         return [
             folder

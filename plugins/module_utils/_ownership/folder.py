@@ -62,7 +62,8 @@ def folder_is_seen(conn: Any, path: str) -> bool:
         if _is_missing(exc):
             return False
         raise LibvirtProblem(
-            f"libvirt of {conn.getHostname()} cannot look into {os.path.dirname(path)}: {binding.text_of(exc)}"
+            f"libvirt of {conn.getHostname()} cannot look into {os.path.dirname(path)}:"
+            f" {binding.text_of(exc)}"
         ) from exc
     try:
         pool.destroy()
@@ -103,7 +104,9 @@ class Folder:
         return self._within(look, missing=None)
 
     def create(self, name: str, capacity: int, image_format: str) -> None:
-        """Make an empty image, and the folder if it is missing. libvirt refuses if the file exists."""
+        """Make an empty image, and the folder if it is missing. libvirt refuses if the file
+        exists.
+        """
 
         # Without compat, libvirt makes qcow2 files of the oldest version.
         compat = "<compat>1.1</compat>" if image_format == "qcow2" else ""
@@ -111,7 +114,8 @@ class Folder:
         def make(pool: Any) -> None:
             pool.createXML(
                 f"<volume><name>{_escape(name)}</name><capacity>{int(capacity)}</capacity><allocation>0</allocation>"
-                f"<target><format type='{image_format}'/>{compat}<permissions><mode>0600</mode></permissions></target></volume>",
+                "<target><format"
+                f" type='{image_format}'/>{compat}<permissions><mode>0600</mode></permissions></target></volume>",
                 0,
             )
 
@@ -138,7 +142,8 @@ class Folder:
             volume = _volume(pool, name)
             if volume is None:
                 raise LibvirtProblem(
-                    f"{name} has vanished from {self.path} on {self.conn.getHostname()} while it was filled."
+                    f"{name} has vanished from {self.path} on {self.conn.getHostname()} while it"
+                    " was filled."
                 )
             with open(path, "rb") as handle:
                 _send(self.conn, volume, handle, progress)
@@ -243,7 +248,8 @@ class Folder:
             except libvirt.libvirtError as exc:
                 if not binding.is_pool_busy(exc):
                     raise LibvirtProblem(
-                        f"libvirt of {self._host()} cannot work in the folder {self.path}: {binding.text_of(exc)}",
+                        f"libvirt of {self._host()} cannot work in the folder {self.path}:"
+                        f" {binding.text_of(exc)}",
                         binding.code_of(exc),
                     ) from exc
                 trouble = exc
@@ -251,7 +257,8 @@ class Folder:
                 if undo is not None:
                     _quietly(undo)
         raise LibvirtProblem(
-            f"libvirt of {self._host()} is too busy with the folder {self.path}: {binding.text_of(trouble)}"
+            f"libvirt of {self._host()} is too busy with the folder {self.path}:"
+            f" {binding.text_of(trouble)}"
         )
 
     def _host(self) -> str:

@@ -45,7 +45,7 @@ _GONE = ("VIR_ERR_NO_DOMAIN", "VIR_ERR_NO_STORAGE_POOL", "VIR_ERR_NO_STORAGE_VOL
 
 
 @dataclass
-class Sighting:
+class PathSighting:
     """The result of a look at a path through all links: real path, status (None without a file),
     and is_link for a link.
     """
@@ -76,22 +76,22 @@ def elsewhere_of(paths: Iterable[Any]) -> dict[str, Need]:
     }
 
 
-def look(path: str) -> Sighting:
+def look(path: str) -> PathSighting:
     """Return the Sighting of a path.
 
     :raises OSError: the path cannot be read.
     :raises Unresponsive: the file system does not answer.
     """
-    return access.call(_look, path)
+    return access.call(_read_path, path)
 
 
-def _look(path: str) -> Sighting:
+def _read_path(path: str) -> PathSighting:
     real, is_link = os.path.realpath(path), os.path.islink(path)
     try:
-        return Sighting(real, os.stat(real), is_link)
+        return PathSighting(real, os.stat(real), is_link)
     except OSError as exc:
         if exc.errno in (errno.ENOENT, errno.ENOTDIR):
-            return Sighting(real, None, is_link)
+            return PathSighting(real, None, is_link)
         raise
 
 
@@ -168,7 +168,7 @@ class Needs:
         # Storage on the network is not a file of this host.
         for path, need in elsewhere_of(elsewhere).items():
             if os.path.isabs(path):
-                self._note(path, need, PLAIN)
+                self._note_need(path, need, PLAIN)
         for domain in conn.listAllDomains(0):
             try:
                 if domain.UUIDString() != but:
@@ -176,14 +176,15 @@ class Needs:
             except libvirt.libvirtError as exc:
                 if not is_gone(exc):
                     self._doubts.append(
-                        f"what another domain of this host uses cannot be read ({binding.text_of(exc)})"
+                        "what another domain of this host uses cannot be read"
+                        f" ({binding.text_of(exc)})"
                     )
             except ValueError as exc:
                 self._doubts.append(f"what another domain of this host uses cannot be read ({exc})")
         for path, device in block_devices.loop_files():
-            self._note(path, (f"the loop device {device}", USES), OTHER)
+            self._note_need(path, (f"the loop device {device}", USES), OTHER)
         for path in mounts.swap_files():
-            self._note(path, ("the swap space", USES), OTHER)
+            self._note_need(path, ("the swap space", USES), OTHER)
         self._note_pools()
 
     def _note_domain(self, domain: Any) -> None:
@@ -193,7 +194,7 @@ class Needs:
             self._texts.append((text, f"the domain {name} {USES}"))
         self._written.append((name, mentions.written))
         for path, kind in mentions.paths.items():
-            self._note(
+            self._note_need(
                 path, (f"the domain {name}", USES), kind, path in mentions.meant - mentions.folders
             )
         for (pool, volume), kind in mentions.volumes.items():
@@ -207,9 +208,14 @@ class Needs:
 
     def _note_volume(self, pool: str, volume: str, name: str, kind: int) -> None:
         try:
-            self._note(volume_path(self._conn, pool, volume), (f"the domain {name}", USES), kind)
+            self._note_need(
+                volume_path(self._conn, pool, volume), (f"the domain {name}", USES), kind
+            )
         except libvirt.libvirtError as exc:
-            unknown = f"it is not known which file the volume {pool}/{volume} of the domain {name} is ({binding.text_of(exc)})"
+            unknown = (
+                f"it is not known which file the volume {pool}/{volume} of the domain {name} is"
+                f" ({binding.text_of(exc)})"
+            )
             # In a pool without files, the device may have any name.
             if kind == IMAGE:
                 self._doubts.append(unknown)
@@ -243,7 +249,7 @@ class Needs:
             if path:
                 self._near.add(path)
 
-    def _note(self, path: str, need: Need, kind: int, folders: bool = False) -> None:
+    def _note_need(self, path: str, need: Need, kind: int, folders: bool = False) -> None:
         """Remember a file and all files behind it.
 
         :param folders: True to remember the whole content of a path that is a folder.
@@ -358,11 +364,11 @@ class Needs:
                     (each, f"the image {image} is backed by it") for each in reference.rbd
                 ]
                 for path in reference.paths:
-                    self._note(path, (f"the image {image}", "is backed by it"), PLAIN)
+                    self._note_need(path, (f"the image {image}", "is backed by it"), PLAIN)
 
     # -- answers --------------------------------------------------------------------------
 
-    def user(self, path: str, sighting: Sighting) -> Need | None:
+    def user(self, path: str, sighting: PathSighting) -> Need | None:
         """Return the certain need of a file, a pair of texts (user, use); None without a known
         user.
         """
@@ -460,7 +466,7 @@ class Needs:
                         writers.setdefault(f"{sighting.real.rstrip('/')}/", name)
         return writers
 
-    def why(self, path: str, sighting: Sighting) -> str | None:
+    def why(self, path: str, sighting: PathSighting) -> str | None:
         """Return the reason in words why a file has a user, or may have one; None if the file
         certainly has no user.
 

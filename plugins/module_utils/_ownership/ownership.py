@@ -29,7 +29,7 @@ from .._storage import backing, block_volumes, kinds, rbd, volumes
 from .._storage.kinds import Form, Maker, Source
 from . import mdev_uuids
 from .move_record import FileEntry, FileStat, KeptFile
-from .needs import Needs, Sighting, elsewhere_of, look, volume_path
+from .needs import Needs, PathSighting, elsewhere_of, look, volume_path
 
 #: The prefix of the names of this collection's temporary files.
 TEMPORARY = ".drover-"
@@ -57,7 +57,7 @@ CLOCKS = 600
 
 
 @dataclass
-class Candidate:
+class RemovalCandidate:
     """A file that is removed with an instance, if the file is the instance's own."""
 
     #: The path, as the domain of the instance names it.
@@ -79,13 +79,13 @@ class Candidate:
     key: str | None = None
 
 
-def candidates_of(conn: Any, texts: Sequence[str]) -> list[Candidate]:
+def candidates_of(conn: Any, texts: Sequence[str]) -> list[RemovalCandidate]:
     """Return the Candidates of a domain, each file once.
 
     :param texts: the XML texts of the domain from texts_of() in _domain.texts; the definition is
         the first.
     """
-    by_path: dict[str, Candidate] = {}
+    by_path: dict[str, RemovalCandidate] = {}
     for number, text in enumerate(texts):
         root = parse(text)
         for element in root.iter("disk"):
@@ -103,17 +103,19 @@ def candidates_of(conn: Any, texts: Sequence[str]) -> list[Candidate]:
                     )
                 by_path.setdefault(candidate.path, candidate)
     for path in files_of_start(texts[0], binding.is_system(conn)):
-        by_path.setdefault(path, Candidate(path))
+        by_path.setdefault(path, RemovalCandidate(path))
     return list(by_path.values())
 
 
 def was_there_before(element: Element) -> bool:
-    """Return True if the alias of a disk says that the file existed before the disk was attached."""
+    """Return True if the alias of a disk says that the file existed before the disk was
+    attached.
+    """
     alias = element.find("alias")
     return alias is not None and (alias.get("name") or "").startswith(ATTACHED)
 
 
-def _candidate(conn: Any, disk: DomainDisk, element: Element) -> Candidate:
+def _candidate(conn: Any, disk: DomainDisk, element: Element) -> RemovalCandidate:
     try:
         volume = volumes.of_disk(conn, element)
     except libvirt.libvirtError:
@@ -121,7 +123,7 @@ def _candidate(conn: Any, disk: DomainDisk, element: Element) -> Candidate:
         volume = None
     path = disk["source"] or ""
     if volume is not None:
-        return Candidate(
+        return RemovalCandidate(
             path,
             True,
             "it is shareable" if disk["shareable"] else None,
@@ -152,7 +154,9 @@ def _candidate(conn: Any, disk: DomainDisk, element: Element) -> Candidate:
     if disk["shareable"]:
         refused = refused or "it is shareable"
     by_use = disk["device"] == "disk" and not disk["readonly"]
-    return Candidate(path, by_use, refused, pool=pool, foreign=f"it is read-only and {FOREIGN}")
+    return RemovalCandidate(
+        path, by_use, refused, pool=pool, foreign=f"it is read-only and {FOREIGN}"
+    )
 
 
 class Ownership:
@@ -172,7 +176,7 @@ class Ownership:
         conn: Any,
         uuid: str | None,
         name: str | None,
-        candidates: Sequence[Candidate],
+        candidates: Sequence[RemovalCandidate],
         elsewhere: Iterable[Any] = (),
         folders: Iterable[str] = (),
     ) -> None:
@@ -185,8 +189,8 @@ class Ownership:
         )
         self._needed_elsewhere = elsewhere_of(self._elsewhere)
         self._candidates = candidates
-        self._own: list[tuple[Candidate, tuple[int, int] | None]] = []
-        self._volumes: list[Candidate] = []
+        self._own: list[tuple[RemovalCandidate, tuple[int, int] | None]] = []
+        self._volumes: list[RemovalCandidate] = []
         self._needs: Needs | None = None
         self.removed: list[str] = []
         self.kept: list[KeptFile] = []
@@ -203,7 +207,7 @@ class Ownership:
         existing = [
             (each, sighting, why)
             for each in files
-            for sighting, why in [_look(each)]
+            for sighting, why in [_read_candidate(each)]
             if sighting or why
         ]
         near = [os.path.dirname(sighting.real) for dummy, sighting, dummy2 in existing if sighting]
@@ -254,7 +258,7 @@ class Ownership:
         self._volumes = []
         for candidate, inode in self._own:
             try:
-                reason = _remove(candidate.path, inode)
+                reason = _remove_file(candidate.path, inode)
             except access.Unresponsive as exc:
                 reason = str(exc)
             except OSError as exc:
@@ -304,7 +308,7 @@ class Ownership:
         except (OSError, access.Unresponsive) as exc:
             return f"it cannot be looked at ({backing.reason_of(exc)})"
 
-    def _why_not(self, candidate: Candidate, sighting: Sighting) -> str | None:
+    def _why_not(self, candidate: RemovalCandidate, sighting: PathSighting) -> str | None:
         """Return the reason why a file is not the instance's own; None if the file is."""
         path = candidate.path
         if sighting.is_link or sighting.status is None:
@@ -324,7 +328,7 @@ class Ownership:
         return None
 
 
-def _look(candidate: Candidate) -> tuple[Sighting | None, str | None]:
+def _read_candidate(candidate: RemovalCandidate) -> tuple[PathSighting | None, str | None]:
     """Return ``(sighting, reason why the look failed)``. One of them is None; without a file both
     are None.
     """
@@ -365,7 +369,7 @@ def why_locked(path: str) -> str | None:
     return "a process has it locked" if is_locked else "it is not known if a process has it locked"
 
 
-def _remove(path: str, inode: tuple[int, int] | None) -> str | None:
+def _remove_file(path: str, inode: tuple[int, int] | None) -> str | None:
     """Remove a file after the decision. Return the reason why the file stays; None if the file is
     gone.
 
@@ -390,7 +394,7 @@ def _remove(path: str, inode: tuple[int, int] | None) -> str | None:
 # -- files that this collection has made ------------------------------------------------------
 
 
-def made(part: str, path: str) -> Candidate:
+def made(part: str, path: str) -> RemovalCandidate:
     """Return the Candidate of a file that this process has made as ``part`` and renames to
     ``path``.
 
@@ -399,7 +403,7 @@ def made(part: str, path: str) -> Candidate:
     :raises OSError: the file ``part`` does not exist.
     """
     found = os.lstat(part)
-    return Candidate(path, by_use=True, inode=(found.st_dev, found.st_ino))
+    return RemovalCandidate(path, by_use=True, inode=(found.st_dev, found.st_ino))
 
 
 def drop_temporary(path: str) -> None:
@@ -506,7 +510,10 @@ def _remove_volume(conn: Any, place: tuple[str, str], key: str | None = None) ->
             return "its pool does not list it: it is gone, or not active" if is_device else None
         if pool is not None and kinds.of_pool(parse(pool.XMLDesc(0))).maker is Maker.CEPH:
             # For an image with snapshots, libvirt's error says that the image does not exist.
-            return f"Ceph does not remove it, because it is open somewhere, or has snapshots or clones (rbd status, rbd snap ls): {binding.text_of(exc)}"
+            return (
+                "Ceph does not remove it, because it is open somewhere, or has snapshots or clones"
+                f" (rbd status, rbd snap ls): {binding.text_of(exc)}"
+            )
         return f"libvirt does not remove it: {binding.text_of(exc)}"
     return None
 

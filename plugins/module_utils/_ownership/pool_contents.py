@@ -39,13 +39,15 @@ def read(conn: Any, name: str) -> dict[str, object]:
         if binding.code_of(exc) != libvirt.VIR_ERR_NO_STORAGE_POOL:
             raise
         raise LibvirtProblem(
-            f"There is no storage pool {name} on {host_name()} any more, so it is not known what is in it."
+            f"There is no storage pool {name} on {host_name()} any more, so it is not known what is"
+            " in it."
         ) from exc
     kind = kinds.of_pool(root)
     # A stopped pool has nothing mounted or attached. Only a plain folder is still readable.
     if not kind.is_plain and not pool.isActive():
         raise LibvirtProblem(
-            f"The storage pool {name} on {host_name()} does not run, so it is not known what is in it: virsh pool-start {shlex.quote(name)}"
+            f"The storage pool {name} on {host_name()} does not run, so it is not known what is in"
+            f" it: virsh pool-start {shlex.quote(name)}"
         )
     needs = Needs(conn)
     # Read the doubts before the images in the pool: those images hide no disk of a domain.
@@ -64,7 +66,7 @@ def read(conn: Any, name: str) -> dict[str, object]:
 def _in_folder(needs: Needs, folder: str) -> tuple[dict[str, str], dict[str, str | None]]:
     try:
         real = look(folder).real
-        paths = access.call(_listed, real, limit=LIMIT)
+        paths = access.call(_list_files, real, limit=LIMIT)
     except (OSError, access.Unresponsive) as exc:
         raise LibvirtProblem(
             f"The folder {folder} of {host_name()} cannot be read: {backing.reason_of(exc)}."
@@ -75,7 +77,7 @@ def _in_folder(needs: Needs, folder: str) -> tuple[dict[str, str], dict[str, str
         if user is not None:
             needed[path] = user
     needs.look_around([real])
-    return needed, {path: _why(needs, path) for path in paths if path not in needed}
+    return needed, {path: _why_needed(needs, path) for path in paths if path not in needed}
 
 
 def _volumes(needs: Needs, pool: Any) -> tuple[dict[str, str], dict[str, str | None]]:
@@ -89,11 +91,11 @@ def _volumes(needs: Needs, pool: Any) -> tuple[dict[str, str], dict[str, str | N
         if why:
             needed[path] = why
         else:
-            others[path] = _why(needs, path) if is_here else None
+            others[path] = _why_needed(needs, path) if is_here else None
     return needed, others
 
 
-def _listed(folder: str) -> list[str]:
+def _list_files(folder: str) -> list[str]:
     """Return the files in a folder and below it."""
     paths: list[str] = []
 
@@ -116,7 +118,7 @@ def _user(needs: Needs, path: str) -> str | None:
     return " ".join(need) if need else None
 
 
-def _why(needs: Needs, path: str) -> str | None:
+def _why_needed(needs: Needs, path: str) -> str | None:
     try:
         return needs.why(path, look(path))
     except (OSError, access.Unresponsive) as exc:

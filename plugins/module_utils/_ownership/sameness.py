@@ -24,7 +24,7 @@ from .._libvirt import binding
 from .._libvirt.binding import LibvirtProblem, libvirt
 from .._libvirt.xml import child_text, parse
 from .._storage import backing, block_volumes, kinds
-from .._storage.kinds import Form, Move
+from .._storage.kinds import Form, MoveMethod
 from .._storage.shared_storage import pool_id
 from . import ownership
 from .folder import Folder, folder_is_seen
@@ -81,7 +81,8 @@ class Sameness:
     def _probe(self, folder: str) -> bool:
         if not binding.is_local(self.record["source_uri"]):
             raise LibvirtProblem(
-                f"whether {folder} is shared can be found out on the hypervisor only, and {self.record['source_uri']} is another machine"
+                f"whether {folder} is shared can be found out on the hypervisor only, and"
+                f" {self.record['source_uri']} is another machine"
             )
         probe = os.path.join(
             folder, f"{ownership.TEMPORARY}probe-{self.record['uuid'][:8]}-{secrets.token_hex(6)}"
@@ -175,8 +176,11 @@ class Sameness:
             kind = kinds.of_pool(root)
             if shared:
                 path_there = storage_pool.storageVolLookupByName(name).path()
-            elif kind.move is not Move.COPIED:
-                return f"the storage pool {pool} of {self.where} is of the type {kind.name}, into which nothing can be copied"
+            elif kind.move is not MoveMethod.COPIED:
+                return (
+                    f"the storage pool {pool} of {self.where} is of the type {kind.name}, into"
+                    " which nothing can be copied"
+                )
             elif kind.form is Form.FOLDER:
                 path_there = os.path.join(child_text(root, "target/path") or "/", name)
             else:
@@ -185,10 +189,19 @@ class Sameness:
             return str(exc)
         except libvirt.libvirtError as exc:
             if binding.code_of(exc) == libvirt.VIR_ERR_NO_STORAGE_VOL:
-                return f"the storage pool {pool} of {self.where} has no volume {name}: make it the same pool there"
-            return f"libvirt of {self.where} does not tell about the volume {pool}/{name}: {binding.text_of(exc)}"
+                return (
+                    f"the storage pool {pool} of {self.where} has no volume {name}: make it the"
+                    " same pool there"
+                )
+            return (
+                f"libvirt of {self.where} does not tell about the volume {pool}/{name}:"
+                f" {binding.text_of(exc)}"
+            )
         if os.path.normpath(path_there) != os.path.normpath(path):
-            return f"its volume {pool}/{name} is another file on {self.where}, {path_there} rather than {path}: make it the same pool there"
+            return (
+                f"its volume {pool}/{name} is another file on {self.where}, {path_there} rather"
+                f" than {path}: make it the same pool there"
+            )
         return None
 
     def network_pool(self, pool: str) -> str | None:
@@ -204,8 +217,9 @@ class Sameness:
             return f"libvirt does not tell about the storage pool {pool}: {binding.text_of(exc)}"
         if source_id is None or source_id != destination_id:
             return (
-                f"the storage pool {pool} is not seen to be the same on {self.where} ({source_id or 'unknown'} here, {destination_id or 'unknown'} there): "
-                "give it the same servers and the same name on them on both hosts"
+                f"the storage pool {pool} is not seen to be the same on {self.where}"
+                f" ({source_id or 'unknown'} here, {destination_id or 'unknown'} there): give it"
+                " the same servers and the same name on them on both hosts"
             )
         return None
 
@@ -223,20 +237,27 @@ class Sameness:
             raise
         if not storage_pool.isActive():
             raise LibvirtProblem(
-                f"the storage pool {pool} is not active on {self.where}: start it there (virsh pool-start {shlex.quote(pool)})"
+                f"the storage pool {pool} is not active on {self.where}: start it there (virsh"
+                f" pool-start {shlex.quote(pool)})"
             )
         storage_pool.refresh(0)
         return storage_pool
 
     def device(self, path: str) -> str | None:
-        """Return the reason why a device is not proven the same at the destination; None if it is."""
+        """Return the reason why a device is not proven the same at the destination; None if it
+        is.
+        """
         named_there = (self.record["move"].get("devices_there") or {}).get(path)
         identity = block_devices.identity(path)
         if named_there == DECLARED or (identity is not None and identity == named_there):
             return None
         if identity is not None and named_there is not None:
-            return f"its device {path} is another one on {self.where} ({named_there} there, {identity} here)"
+            return (
+                f"its device {path} is another one on {self.where} ({named_there} there, {identity}"
+                " here)"
+            )
         return (
-            f"of its device {path} cannot be proven that {self.where} has the same one: run drover.compute.discover where both show the "
-            "same WWID, or declare it with drover_shared_block_devices on both hosts"
+            f"of its device {path} cannot be proven that {self.where} has the same one: run"
+            " drover.compute.discover where both show the same WWID, or declare it with"
+            " drover_shared_block_devices on both hosts"
         )

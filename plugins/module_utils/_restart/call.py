@@ -16,7 +16,9 @@ from .restart_images import Surroundings
 
 
 def restart_all(conn: Any, given: Mapping[str, Any], check_mode: bool) -> dict[str, object]:
-    """Restart instances, some at the same time, forget others, and return the result of the module."""
+    """Restart instances, some at the same time, forget others, and return the result of the
+    module.
+    """
     records, surroundings = Records(), Surroundings(conn)
     with ThreadPoolExecutor(given["at_once"]) as pool:
         instances = list(

@@ -39,7 +39,8 @@ class Restarted(TypedDict):
 
     uuid: str
     name: str
-    #: there: it was so already. failed: nothing of it is left here. uncertain: its state is unknown.
+    #: there: it was so already. failed: nothing of it is left here. uncertain: its state is
+    #: unknown.
     status: Literal["restarted", "there", "failed", "uncertain"]
     state: PowerState | None
     message: str
@@ -86,7 +87,9 @@ def _restart_alone(
     answer: Restarted,
 ) -> None:
     try:
-        changed, answer["state"] = _bring(conn, order, timeout, check_mode, surroundings, answer)
+        changed, answer["state"] = _start_domain(
+            conn, order, timeout, check_mode, surroundings, answer
+        )
         answer["status"] = "restarted" if changed else "there"
     except (LibvirtProblem, libvirt.libvirtError, OSError) as exc:
         answer["message"] = (
@@ -95,7 +98,7 @@ def _restart_alone(
         answer["status"] = "failed" if _is_absent(conn, order["uuid"]) else "uncertain"
 
 
-def _bring(
+def _start_domain(
     conn: Any,
     order: Restart,
     timeout: float,
@@ -113,7 +116,7 @@ def _bring(
         )
     if domain is not None:
         return _bring_over(conn, domain, order, timeout, check_mode, answer)
-    _refuse(conn, order, surroundings)
+    _refuse_host(conn, order, surroundings)
     if check_mode:
         return True, "running" if order["running"] else "shutoff"
     try:
@@ -142,16 +145,16 @@ def _bring_over(
     """
     if domain.hasManagedSaveImage(0):
         raise LibvirtProblem(
-            f"an old definition of it is here whose memory was saved, and would go on with that over the disks of today: drop it with virsh "
-            f"managedsave-remove {order['uuid']}"
+            "an old definition of it is here whose memory was saved, and would go on with that"
+            f" over the disks of today: drop it with virsh managedsave-remove {order['uuid']}"
         )
     others = Surroundings(conn, order["uuid"])
     if check_mode:
-        _refuse(conn, order, others)
+        _refuse_host(conn, order, others)
         there = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
-        return order["running"] or not _is_same(there, _wanted(conn, order)), "running" if order[
-            "running"
-        ] else "shutoff"
+        return order["running"] or not _is_same(there, _xml_for_host(conn, order)), (
+            "running" if order["running"] else "shutoff"
+        )
     before, secret = (
         domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE),
         libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE,
@@ -160,7 +163,7 @@ def _bring_over(
     try:
         domain = _define(conn, order)
         is_ours = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE) == before
-        _refuse(conn, order, others)
+        _refuse_host(conn, order, others)
         for each in order["mdevs"]:
             mdevs.make(conn, each)
         answer["message"] += "" if is_ours else ", in place of an old definition of it"
@@ -176,10 +179,10 @@ def _bring_over(
 
 
 def _define(conn: Any, order: Restart) -> Any:
-    return power.define(conn, _locked(_wanted(conn, order)))
+    return power.define(conn, _set_random_password(_xml_for_host(conn, order)))
 
 
-def _wanted(conn: Any, order: Restart) -> str:
+def _xml_for_host(conn: Any, order: Restart) -> str:
     return distribution.for_host(conn, order["xml"])
 
 
@@ -217,18 +220,20 @@ def _take_back(conn: Any, domain: Any, order: Restart) -> None:
     mdevs.remove(conn, [each["uuid"] for each in order["mdevs"]], order["uuid"])
 
 
-def _refuse(conn: Any, order: Restart, surroundings: Surroundings) -> None:
+def _refuse_host(conn: Any, order: Restart, surroundings: Surroundings) -> None:
     """Raise LibvirtProblem if this host cannot have the domain, before anything is done."""
     where, name = host_name(), order["name"]
     root = parse(order["xml"])
     if (child_text(root, "uuid"), child_text(root, "name")) != (order["uuid"], name):
         raise LibvirtProblem(
-            f"the XML recorded of {name} is that of {child_text(root, 'name')} ({child_text(root, 'uuid')}): start it by hand from what you trust"
+            f"the XML recorded of {name} is that of {child_text(root, 'name')}"
+            f" ({child_text(root, 'uuid')}): start it by hand from what you trust"
         )
     twin = power.find(conn, name=name)
     if twin is not None and twin.UUIDString() != order["uuid"]:
         raise LibvirtProblem(
-            f"another domain named {name} ({twin.UUIDString()}) exists on {where}: rename or remove it"
+            f"another domain named {name} ({twin.UUIDString()}) exists on {where}: rename or"
+            " remove it"
         )
     try:
         missing = [path for path in order["files"] if not access.call(os.path.exists, path)]
@@ -257,7 +262,7 @@ def _refuse(conn: Any, order: Restart, surroundings: Surroundings) -> None:
         raise LibvirtProblem("; ".join(lacking))
 
 
-def _locked(text: str) -> str:
+def _set_random_password(text: str) -> str:
     """Return the XML with a random password, where the console had a password: no store has the
     password, and without one everyone can see the console.
     """
@@ -316,8 +321,8 @@ def _lost_with(domain: Any) -> str:
     )
     if snapshots:
         parts.append(
-            f"libvirt's records of its snapshots ({', '.join(snapshots)}) go with it, and the snapshots stay in its disks: qemu-img snapshot -l DISK "
-            "lists those inside an image"
+            f"libvirt's records of its snapshots ({', '.join(snapshots)}) go with it, and the"
+            " snapshots stay in its disks: qemu-img snapshot -l DISK lists those inside an image"
         )
     if domain.hasManagedSaveImage(0):
         parts.append("the memory that libvirt had saved of it goes with it")

@@ -166,7 +166,8 @@ def reasons(conn: Any, order: Restart, surroundings: Surroundings, where: str) -
             server = sources.server_here(element)
             if server:
                 sentences.append(
-                    f"its disk {disk['target']} comes from a server of the dead host itself ({server})"
+                    f"its disk {disk['target']} comes from a server of the dead host itself"
+                    f" ({server})"
                 )
         elif disk["source"] is not None and (kind.is_image or kind.source is Source.VOLUME):
             try:
@@ -182,7 +183,8 @@ def reasons(conn: Any, order: Restart, surroundings: Surroundings, where: str) -
                 )
             except (OSError, access.Unresponsive) as exc:
                 sentences.append(
-                    f"its disk {disk['source']} cannot be looked at on {where}: {backing.reason_of(exc)}"
+                    f"its disk {disk['source']} cannot be looked at on {where}:"
+                    f" {backing.reason_of(exc)}"
                 )
     return sentences
 
@@ -207,7 +209,8 @@ def _of_volume(
     share, identity = pool_id(root), image.get("identity")
     if not identity:
         return [
-            f"where its disk {name} came from on the dead host was not recorded: compare the storage pools, and start it by hand"
+            f"where its disk {name} came from on the dead host was not recorded: compare the"
+            " storage pools, and start it by hand"
         ]
     servers = [host.get("name") or "localhost" for host in root.findall("source/host")]
     if any(sources.is_here(server) for server in servers):
@@ -218,12 +221,13 @@ def _of_volume(
         share is None or f"{share.rstrip('/')}/{volume}" != identity
     ):
         return [
-            f"its disk {name} is on {where} not what it was, {identity} (its pool is {share or 'of unknown origin'} there): give the pool the same "
-            "source there"
+            f"its disk {name} is on {where} not what it was, {identity} (its pool is"
+            f" {share or 'of unknown origin'} there): give the pool the same source there"
         ]
     if not pool.isActive():
         return [
-            f"the storage pool of its disk {name} does not run on {where}: start it there (virsh pool-start {shlex.quote(pool.name())})"
+            f"the storage pool of its disk {name} does not run on {where}: start it there (virsh"
+            f" pool-start {shlex.quote(pool.name())})"
         ]
     # Made by another host, perhaps.
     pool.refresh(0)
@@ -232,7 +236,8 @@ def _of_volume(
     if not disk["readonly"] and not disk["shareable"] and disk["device"] == "disk":
         if origin is None:
             return [
-                f"whether another domain on {where} uses its disk {name} cannot be told, as its pool names no server: start it by hand"
+                f"whether another domain on {where} uses its disk {name} cannot be told, as its"
+                " pool names no server: start it by hand"
             ]
         user = sources.user_of(conn, origin, uuid)
         if user:
@@ -269,7 +274,8 @@ def _of_disk(
         user = surroundings.user(path)
         if user:
             return [
-                f"{' '.join(user).replace(' it', f' {path}')}, so it is not the newest of this disk, or is in use: look at what was made of it"
+                f"{' '.join(user).replace(' it', f' {path}')}, so it is not the newest of this"
+                " disk, or is in use: look at what was made of it"
             ]
     return _behind(conn, disk, path, seen, where)
 
@@ -308,8 +314,9 @@ def _behind(
         seen = [{"path": each, "shared": False, "digest": None} for each in chain.files]
     if [layer["path"] for layer in seen] != chain.files:
         return [
-            f"its disk {path} was backed by {_list(layer['path'] for layer in seen)} when its host was last seen, and is backed by "
-            f"{_list(chain.files)} now: look at what was made of it"
+            f"its disk {path} was backed by {_list(layer['path'] for layer in seen)} when its host"
+            f" was last seen, and is backed by {_list(chain.files)} now: look at what was made"
+            " of it"
         ]
     return [
         reason for layer in seen if not layer["shared"] for reason in _content(layer, path, where)
@@ -323,12 +330,14 @@ def _list(paths: Iterable[str]) -> str:
 def _content(layer: Layer, path: str, where: str) -> list[str]:
     if layer["digest"] is None:
         return [
-            f"whether {layer['path']} behind its disk {path} is the same on {where} as on its host cannot be told, as its content was not "
-            "recorded: compare it with a copy that you trust, and start it by hand"
+            f"whether {layer['path']} behind its disk {path} is the same on {where} as on its host"
+            " cannot be told, as its content was not recorded: compare it with a copy that you"
+            " trust, and start it by hand"
         ]
     digest, dummy = digests.of_file(layer["path"])
     if digest != layer["digest"]:
         return [
-            f"{layer['path']} behind its disk {path} is another one on {where} (its content differs): copy the right one there"
+            f"{layer['path']} behind its disk {path} is another one on {where} (its content"
+            " differs): copy the right one there"
         ]
     return []

@@ -43,13 +43,19 @@ _UNDER_WAY = ("VIR_DOMAIN_JOB_BOUNDED", "VIR_DOMAIN_JOB_UNBOUNDED")
 def why_left_out(domain: Any) -> str | None:
     """Return the reason why libvirt cannot copy a domain; None if it can."""
     if not domain.isActive():
-        return f"it is {state_name(domain.state(0)[0])}, and libvirt copies only the disks of a guest that runs: copy its images by hand (qemu-img convert)"
+        return (
+            f"it is {state_name(domain.state(0)[0])}, and libvirt copies only the disks of a guest"
+            " that runs: copy its images by hand (qemu-img convert)"
+        )
     written = _written(parse(domain.XMLDesc(0)))
     if not written:
         return "it has no disk that it writes to"
     for element, disk in written:
         if element.find(".//encryption") is not None:
-            return f"its disk {disk['target']} is encrypted, and a copy of it by libvirt would not be: copy its image by hand"
+            return (
+                f"its disk {disk['target']} is encrypted, and a copy of it by libvirt would not be:"
+                " copy its image by hand"
+            )
     return None
 
 
@@ -65,7 +71,8 @@ def not_copied(domain: Any) -> list[str]:
     now = [disk for _element, disk in _written(parse(domain.XMLDesc(0)))]
     copied = {disk["target"] for disk in now}
     sentences = [
-        f"its disk {disk['target']} ({disk['source']}), which it has from its next start on, is not copied"
+        f"its disk {disk['target']} ({disk['source']}), which it has from its next start on, is not"
+        " copied"
         for _element, disk in later
         if disk["target"] not in copied
     ]
@@ -82,7 +89,8 @@ def not_copied(domain: Any) -> list[str]:
             continue
         if names:
             sentences.append(
-                f"its disk {disk['target']} has snapshots inside ({', '.join(names[:3])}), which no copy has"
+                f"its disk {disk['target']} has snapshots inside ({', '.join(names[:3])}), which no"
+                " copy has"
             )
     return sentences
 
@@ -110,12 +118,14 @@ def copy(domain: Any, folder: str, timeout: int, incremental: bool = False) -> l
     disk_targets, stamp = targets(domain), time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     if _is_busy(domain):
         raise LibvirtProblem(
-            f"{_named(domain)} has a job under way, such as a move or a backup: wait for its end (virsh domjobinfo), then run this again"
+            f"{_name_of_domain(domain)} has a job under way, such as a move or a backup: wait for its end"
+            " (virsh domjobinfo), then run this again"
         )
     for target in disk_targets:
         if layers.job_of(domain, target):
             raise LibvirtProblem(
-                f"the disk {target} of {_named(domain)} is being copied or merged: wait for the end of that (virsh blockjob)"
+                f"the disk {target} of {_name_of_domain(domain)} is being copied or merged: wait for the end"
+                " of that (virsh blockjob)"
             )
     parts = {
         target: os.path.join(folder, f"{PART}{_name(domain, target, stamp)}")
@@ -125,10 +135,11 @@ def copy(domain: Any, folder: str, timeout: int, incremental: bool = False) -> l
     for path in paths.values():
         if access.call(os.path.lexists, path):
             raise LibvirtProblem(
-                f"the file {path} exists on {host_name()}, and no file is overwritten: run this again"
+                f"the file {path} exists on {host_name()}, and no file is overwritten: run this"
+                " again"
             )
     names = access.call(os.listdir, folder)
-    _drop(
+    _remove_parts(
         [
             os.path.join(folder, each)
             for each in names
@@ -160,10 +171,10 @@ def copy(domain: Any, folder: str, timeout: int, incremental: bool = False) -> l
     except (LibvirtProblem, libvirt.libvirtError, OSError, access.Unresponsive) as exc:
         if not _is_over(domain):
             raise LibvirtProblem(
-                f"{exc}. libvirt still works on it, so {', '.join(parts.values())} stays: end the job (virsh domjobabort {domain.UUIDString()}); the "
-                "next run removes the file"
+                f"{exc}. libvirt still works on it, so {', '.join(parts.values())} stays: end the"
+                f" job (virsh domjobabort {domain.UUIDString()}); the next run removes the file"
             ) from exc
-        _drop(parts.values())
+        _remove_parts(parts.values())
         if checkpoints is not None:
             checkpoints.end(base)
         raise
@@ -218,7 +229,8 @@ def _lay_on(part: str, name: str) -> None:
         raise LibvirtProblem(f"qemu-img on {host_name()} did not end: {exc}") from exc
     if done.returncode:
         raise LibvirtProblem(
-            f"qemu-img on {host_name()} could not lay the copy on {name}: {' '.join(done.stderr.split())}"
+            f"qemu-img on {host_name()} could not lay the copy on {name}:"
+            f" {' '.join(done.stderr.split())}"
         )
 
 
@@ -228,12 +240,12 @@ def _rename(part: str, path: str) -> None:
     os.rename(part, path)
 
 
-def _drop(parts: Iterable[str]) -> None:
+def _remove_parts(parts: Iterable[str]) -> None:
     for part in parts:
         ownership.drop_temporary(part)
 
 
-def _named(domain: Any) -> str:
+def _name_of_domain(domain: Any) -> str:
     return f"{domain.name()} on {host_name()}"
 
 
@@ -262,7 +274,8 @@ def _wait(domain: Any, timeout: int) -> None:
     while _is_busy(domain):
         if time.monotonic() >= deadline:
             raise LibvirtProblem(
-                f"the copy of the disks of {_named(domain)} was not done within {timeout} s and was cancelled: allow more time"
+                f"the copy of the disks of {_name_of_domain(domain)} was not done within {timeout} s and was"
+                " cancelled: allow more time"
             )
         time.sleep(POLL)
     # libvirt returns these values only once.
@@ -272,7 +285,7 @@ def _wait(domain: Any, timeout: int) -> None:
         libvirt.VIR_DOMAIN_JOB_OPERATION_BACKUP,
     ):
         why = stats.get("errmsg") or "libvirt does not say why; look whether there is room for it"
-        raise LibvirtProblem(f"the disks of {_named(domain)} were not copied: {why}")
+        raise LibvirtProblem(f"the disks of {_name_of_domain(domain)} were not copied: {why}")
 
 
 def _is_over(domain: Any) -> bool:

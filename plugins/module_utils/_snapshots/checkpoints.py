@@ -35,8 +35,8 @@ from .._libvirt.xml import parse
 from .._ownership import ownership
 from . import snapshots
 
-#: The element of the metadata: a JSON object, name -> result of _now(); in a definition, name ->
-#: {}.
+#: The element of the metadata: a JSON object, name -> result of _identify_images(); in a
+#: definition, name -> {}.
 ELEMENT = "checkpoints"
 
 
@@ -58,8 +58,8 @@ class Checkpoints:
             for each in parse(domain.XMLDesc(0)).findall("devices/disk")
         }
         self._formats = {target: parse_disk(disks[target])["format"] for target in targets}
-        self._now = _now({target: disks[target] for target in targets})
-        self._record = _read(domain)
+        self._identify_images = _identify_images({target: disks[target] for target in targets})
+        self._record = _read_record(domain)
 
     def why_not(self) -> str | None:
         """Return the reason why libvirt cannot make a checkpoint of this domain; None if it can."""
@@ -69,7 +69,10 @@ class Checkpoints:
         if not hasattr(libvirt, "VIR_DOMAIN_CHECKPOINT_CREATE_REDEFINE_VALIDATE"):
             return "libvirt here is older than 6.10"
         if any(each.kind != snapshots.EXTERNAL for each in snapshots.read(self._domain)):
-            return "it has snapshots in its images, to which QEMU does not go back where it notes what is written"
+            return (
+                "it has snapshots in its images, to which QEMU does not go back where it notes what"
+                " is written"
+            )
         if {each.getName() for each in self._domain.listAllCheckpoints(0)} - set(self._record):
             return "another program keeps checkpoints of it"
         return None
@@ -79,7 +82,7 @@ class Checkpoints:
         without such a moment.
         """
         for stamp in sorted(stamps, reverse=True):
-            if _are_same(self._record.get(named(stamp)), self._now) and self._is_known(
+            if _are_same(self._record.get(named(stamp)), self._identify_images) and self._is_known(
                 named(stamp)
             ):
                 return stamp
@@ -90,7 +93,7 @@ class Checkpoints:
         ``base``.
         """
         self._keep_only(base)
-        self._write({**self._record, named(stamp): self._now})
+        self._write_record({**self._record, named(stamp): self._identify_images})
         return self._xml(named(stamp))
 
     def end(self, stamp: str | None) -> None:
@@ -107,7 +110,7 @@ class Checkpoints:
         for name in [each for each in self._record if each != kept]:
             if self._is_known(name):
                 ownership.drop_checkpoint(self._domain, name)
-        self._write({name: images for name, images in self._record.items() if name == kept})
+        self._write_record({name: images for name, images in self._record.items() if name == kept})
 
     def _is_known(self, name: str) -> bool:
         """Return True if libvirt knows a checkpoint or accepts it again. If not, one of its bitmaps
@@ -139,11 +142,11 @@ class Checkpoints:
             ET.SubElement(root, "creationTime").text = str(int(time.time()))
             root.append(parse(domain))
         disks = ET.SubElement(root, "disks")
-        for target in self._now["images"]:
+        for target in self._identify_images["images"]:
             ET.SubElement(disks, "disk", {"name": target, "checkpoint": "bitmap", "bitmap": name})
         return ET.tostring(root, encoding="unicode")
 
-    def _write(self, record: Mapping[str, Images]) -> None:
+    def _write_record(self, record: Mapping[str, Images]) -> None:
         for place in metadata.places(self._domain) if record != self._record else ():
             kept = (
                 record if place == libvirt.VIR_DOMAIN_AFFECT_LIVE else {name: {} for name in record}
@@ -169,11 +172,13 @@ def let_go(domain: Any) -> None:
     it has a checkpoint.
     """
     with contextlib.suppress(libvirt.libvirtError):
-        for name in {each.getName() for each in domain.listAllCheckpoints(0)} & set(_read(domain)):
+        for name in {each.getName() for each in domain.listAllCheckpoints(0)} & set(
+            _read_record(domain)
+        ):
             ownership.drop_checkpoint(domain, name, record_alone=True)
 
 
-def _now(disks: Mapping[str, Element]) -> Images:
+def _identify_images(disks: Mapping[str, Element]) -> Images:
     """Return the identity of the images of disks: the host, the images by target (the active image
     first), and libvirt's numbers of the active images.
 
@@ -202,7 +207,7 @@ def _are_same(then: Images | None, now: Images) -> bool:
     return then.get("host") != now["host"] or then.get("numbers") == now["numbers"]
 
 
-def _read(domain: Any) -> dict[str, Images]:
+def _read_record(domain: Any) -> dict[str, Images]:
     place = metadata.places(domain)[0]
     try:
         document = json.loads(metadata.text(domain, place, ELEMENT) or "{}")

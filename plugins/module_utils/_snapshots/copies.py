@@ -65,7 +65,10 @@ def _outcome(copied: dict[str, str]) -> str:
     if not copied["path"]:
         return "would be copied"
     if copied["since"]:
-        return f"was copied to {copied['path']}: what was written since {copied['since']}, which it needs"
+        return (
+            f"was copied to {copied['path']}: what was written since {copied['since']}, which it"
+            " needs"
+        )
     return f"was copied to {copied['path']}" + (
         f": the whole disk, because {copied['why_whole']}" if copied["why_whole"] else ""
     )

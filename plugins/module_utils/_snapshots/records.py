@@ -32,8 +32,8 @@ def take_along(domain: Any) -> None:
     snapshots = ordered(_snapshots.read(domain))
     if not snapshots:
         return
-    _write(domain, document(snapshots))
-    known = _names(domain)
+    _write_metadata(domain, document(snapshots))
+    known = _names_of_snapshots(domain)
     for each in reversed(snapshots):
         if each.name in known:
             ownership.drop_snapshot(domain, each.name, record_alone=True)
@@ -49,14 +49,14 @@ def give_back(domain: Any) -> bool:
     snapshots = _snapshots.carried_by(domain)
     if not snapshots:
         return False
-    known, passwords = _names(domain), _passwords(domain)
+    known, passwords = _names_of_snapshots(domain), _passwords(domain)
     for snapshot in ordered(snapshots):
         if snapshot.name not in known:
             flags = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE | (
                 libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_CURRENT if snapshot.current else 0
             )
             domain.snapshotCreateXML(_with_passwords(snapshot.text, passwords), flags)
-    _write(domain, None)
+    _write_metadata(domain, None)
     return True
 
 
@@ -81,13 +81,13 @@ def ordered(snapshots: Iterable[Snapshot]) -> list[Snapshot]:
     return in_order
 
 
-def _names(domain: Any) -> set[str]:
+def _names_of_snapshots(domain: Any) -> set[str]:
     return (
         {each.getName() for each in domain.listAllSnapshots(0)} if domain.snapshotNum(0) else set()
     )
 
 
-def _write(domain: Any, text: str | None) -> None:
+def _write_metadata(domain: Any, text: str | None) -> None:
     for place in metadata.places(domain):
         domain.setMetadata(
             libvirt.VIR_DOMAIN_METADATA_ELEMENT,

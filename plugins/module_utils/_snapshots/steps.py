@@ -29,7 +29,7 @@ from .._libvirt.binding import LibvirtProblem, host_name, libvirt
 from .._ownership import ownership as _ownership
 from .._ownership.move_record import KeptFile
 from .._ownership.needs import Needs, look
-from .._ownership.ownership import Candidate, Ownership
+from .._ownership.ownership import Ownership, RemovalCandidate
 from .._storage import kinds
 from . import checkpoints
 from . import snapshots as _snapshots
@@ -46,7 +46,10 @@ _AGENT_ERRORS = (
 _WITH_OPERATOR = "use virsh snapshot-revert, or restore from a backup"
 #: The playbook for snapshots on the command line.
 PLAYBOOK = "drover.compute.instance_snapshot"
-MERGED_BEFORE = "no disk has it any more, and nothing proves that its content was merged; remove it when nobody wants that"
+MERGED_BEFORE = (
+    "no disk has it any more, and nothing proves that its content was merged; remove it when nobody"
+    " wants that"
+)
 DISCARDED = "the guest wrote to it until the revert; remove it when nobody wants its content back"
 
 
@@ -102,7 +105,7 @@ class Steps:
         snapshot = next((each for each in snapshots if each.name == name), None)
         self.foreseen = [each.facts() for each in snapshots]
         if state == "present":
-            return snapshot is None and self._make(name)
+            return snapshot is None and self._make_snapshot(name)
         if state == "absent":
             if snapshot is None:
                 return False
@@ -123,26 +126,28 @@ class Steps:
     def _real_run(self) -> bool:
         return not self._module.check_mode
 
-    def _refuse(self) -> None:
+    def _refuse_domain(self) -> None:
         """Refuse a domain if its disks cannot be changed for good."""
         if not self.domain.isPersistent():
             raise LibvirtProblem(
-                f"{self._name} is transient: libvirt forgets it, and its snapshots, once it is off. Define it there first."
+                f"{self._name} is transient: libvirt forgets it, and its snapshots, once it is off."
+                " Define it there first."
             )
         if self.domain.hasManagedSaveImage(0):
             raise LibvirtProblem(
-                f"{self._name} has its memory saved, and would start with the disks that it had then: start it, or drop the image with virsh "
-                "managedsave-remove."
+                f"{self._name} has its memory saved, and would start with the disks that it had"
+                " then: start it, or drop the image with virsh managedsave-remove."
             )
 
     # -- present --------------------------------------------------------------------------------
 
-    def _make(self, name: str) -> bool:
+    def _make_snapshot(self, name: str) -> bool:
         if not _snapshots.NAME.fullmatch(name):
             raise LibvirtProblem(
-                f"{name!r} cannot be the name of a snapshot: it has {_snapshots.NAME_RULE}. Nothing was changed"
+                f"{name!r} cannot be the name of a snapshot: it has {_snapshots.NAME_RULE}. Nothing"
+                " was changed"
             )
-        self._refuse()
+        self._refuse_domain()
         live, config = forms_of(self.domain)
         disks, others = self._disks(config, live)
         uuid, number = self._params["uuid"], secrets.token_hex(4)
@@ -153,12 +158,13 @@ class Steps:
         for path in overlays.values():
             if len(os.path.basename(path)) > 255 or os.path.lexists(path):
                 raise LibvirtProblem(
-                    f"the image {path} cannot be made on {host_name()}: give the snapshot another, or a shorter, name"
+                    f"the image {path} cannot be made on {host_name()}: give the snapshot another,"
+                    " or a shorter, name"
                 )
         reason = None if live is None else _why_not_quiesced(live, power.state_of(self.domain))
         if self._real_run:
             self.begun = True
-            reason = self._create(name, overlays, others, live is not None, reason)
+            reason = self._create_snapshot(name, overlays, others, live is not None, reason)
         self.told["consistency"] = (
             "off" if live is None else "quiesced" if reason is None else "crash"
         )
@@ -199,9 +205,15 @@ class Steps:
                 continue
             what = None
             if kinds.of_disk(disk).source is not kinds.Source.FILE:
-                what = f"is no image file but a {disk['type']}, over which there is no place for another image: use the snapshots of its storage"
+                what = (
+                    f"is no image file but a {disk['type']}, over which there is no place for"
+                    " another image: use the snapshots of its storage"
+                )
             elif disk["shareable"]:
-                what = "is shareable, and another guest would go on writing below the new image: use the snapshots of its storage"
+                what = (
+                    "is shareable, and another guest would go on writing below the new image: use"
+                    " the snapshots of its storage"
+                )
             elif disk["format"] not in ("qcow2", "raw"):
                 what = (
                     f"has the format {disk['format'] or 'that nobody names'}: convert it to qcow2"
@@ -209,7 +221,10 @@ class Steps:
             elif (
                 live is not None and layers.file_of(layers.disk_of(live, target)) != disk["source"]
             ):
-                what = "is another file in the running guest than in its definition: restart it, or correct the definition with virsh edit"
+                what = (
+                    "is another file in the running guest than in its definition: restart it, or"
+                    " correct the definition with virsh edit"
+                )
             elif live is not None and layers.job_of(self.domain, target):
                 what = "is being copied or merged: wait for the end of that (virsh blockjob)"
             if what is not None:
@@ -240,11 +255,12 @@ class Steps:
         for target in sorted(now ^ later):
             where = "as it runs" if target in now else "from its next start on"
             raise LibvirtProblem(
-                f"the disk {target} of {self._name} is one that the guest has only {where}: attach or detach it in both (virsh attach-disk or detach-disk "
-                "with --live or --config). Nothing was changed"
+                f"the disk {target} of {self._name} is one that the guest has only {where}: attach"
+                " or detach it in both (virsh attach-disk or detach-disk with --live or --config)."
+                " Nothing was changed"
             )
 
-    def _create(
+    def _create_snapshot(
         self,
         name: str,
         overlays: Mapping[str, str],
@@ -272,8 +288,14 @@ class Steps:
                 if any(each.name == name for each in _snapshots.read(self.domain)):
                     # libvirt has made the snapshot, but the guest did not confirm the thaw of its
                     # file systems.
-                    return f"the agent of the guest did not answer when its file systems were to go on ({binding.text_of(exc)})"
-                why = f"the agent of the guest did not freeze its file systems ({binding.text_of(exc)})"
+                    return (
+                        "the agent of the guest did not answer when its file systems were to go on"
+                        f" ({binding.text_of(exc)})"
+                    )
+                why = (
+                    "the agent of the guest did not freeze its file systems"
+                    f" ({binding.text_of(exc)})"
+                )
         self.domain.snapshotCreateXML(text, flags)
         return why
 
@@ -287,10 +309,11 @@ class Steps:
             return True
         if snapshot.kind == _snapshots.WITH_MEMORY:
             raise LibvirtProblem(
-                f"the snapshot {snapshot.name} of {self._name} has the memory of the guest in a file of its own, which drover does not remove: "
-                "merge its images by hand (virsh blockcommit), and drop it with virsh snapshot-delete --metadata"
+                f"the snapshot {snapshot.name} of {self._name} has the memory of the guest in a"
+                " file of its own, which drover does not remove: merge its images by hand (virsh"
+                " blockcommit), and drop it with virsh snapshot-delete --metadata"
             )
-        self._refuse()
+        self._refuse_domain()
         live, config = forms_of(self.domain)
         merges = [self._merge_of(snapshot, target, config, live) for target in snapshot.bases]
         self._refuse_others(snapshot, snapshots, merges)
@@ -299,13 +322,13 @@ class Steps:
         self._refuse_left_out(snapshot, overlays, live is not None)
         candidates = [found for each in overlays if (found := _candidate(each)) is not None]
         if not self._real_run:
-            self._foresee(merges, overlays)
+            self._foresee_removals(merges, overlays)
             return True
         self.begun = True
         for merge in merged:
             self._merge(merge, live is not None)
         self._correct_records(snapshot, merged, snapshots)
-        self._remove(candidates)
+        self._remove_images(candidates)
         for merge in merges:
             left = snapshot.overlays[merge["target"]]
             if merge["overlay"] is None and left and look(left).status is not None:
@@ -323,8 +346,10 @@ class Steps:
         number = layers.position(chain, base[0])
         if number is None:
             raise LibvirtProblem(
-                f"the disk {target} of {self._name} is {source[0]}, which is not over {base[0]}, the image of the snapshot {snapshot.name}: somebody "
-                "has changed the disk. Nothing was merged. If nobody needs that image, drop the record with virsh snapshot-delete --metadata"
+                f"the disk {target} of {self._name} is {source[0]}, which is not over {base[0]},"
+                f" the image of the snapshot {snapshot.name}: somebody has changed the disk."
+                " Nothing was merged. If nobody needs that image, drop the record with virsh"
+                " snapshot-delete --metadata"
             )
         merge: Merge = {
             "target": target,
@@ -353,19 +378,22 @@ class Steps:
         running = None if live is None else layers.file_of(layers.disk_of(live, target))
         if disk["source"] is None or (live is not None and running != disk["source"]):
             raise LibvirtProblem(
-                f"the disk {target} of {self._name} is {running or 'nothing'} in the running guest and {disk['source'] or 'nothing'} in its "
-                "definition. Nothing was changed: correct the definition with virsh edit"
+                f"the disk {target} of {self._name} is {running or 'nothing'} in the running guest"
+                f" and {disk['source'] or 'nothing'} in its definition. Nothing was changed:"
+                " correct the definition with virsh edit"
             )
         return disk["source"], disk["format"] or "raw"
 
     def _needs(self, merges: Sequence[Merge]) -> Needs:
-        """Return all needs for the images of merges, without the needs of these images themselves."""
+        """Return all needs for the images of merges, without the needs of these images
+        themselves.
+        """
         own = [look(path).real for each in merges for path in each["chain"]]
         needs = Needs(self._conn, self._params["uuid"], self._params["used_elsewhere"], own)
         needs.look_around(sorted({os.path.dirname(look(each["base"][0]).real) for each in merges}))
         return needs
 
-    def _foresee(self, merges: Sequence[Merge], paths: Iterable[str]) -> None:
+    def _foresee_removals(self, merges: Sequence[Merge], paths: Iterable[str]) -> None:
         """Report the images that would be removed. Before the merge the images are still backing
         files of the domain's own images.
         """
@@ -380,7 +408,9 @@ class Steps:
     def _refuse_others(
         self, snapshot: Snapshot, snapshots: Sequence[Snapshot], merges: Sequence[Merge]
     ) -> None:
-        """Refuse to write to an image that is a backing file of any other image or has other users."""
+        """Refuse to write to an image that is a backing file of any other image or has other
+        users.
+        """
         needs = self._needs(merges)
         for merge in merges:
             path = merge["base"][0]
@@ -399,8 +429,9 @@ class Steps:
             )
             if reason is not None:
                 raise LibvirtProblem(
-                    f"the snapshot {snapshot.name} of {self._name} is not merged, as that would change {path}: {reason}. Nothing was changed: see to "
-                    "that first, such as by removing an image that nobody needs any more"
+                    f"the snapshot {snapshot.name} of {self._name} is not merged, as that would"
+                    f" change {path}: {reason}. Nothing was changed: see to that first, such as by"
+                    " removing an image that nobody needs any more"
                 )
 
     def _refuse_left_out(self, snapshot: Snapshot, overlays: Iterable[str], active: bool) -> None:
@@ -411,7 +442,8 @@ class Steps:
             lost = _lost(path, contents.RUNNING if active else contents.CONVERTED)
             if lost:
                 raise LibvirtProblem(
-                    f"the snapshot {snapshot.name} of {self._name} is not merged, as its image {path} {lost}, then run this again. Nothing was changed"
+                    f"the snapshot {snapshot.name} of {self._name} is not merged, as its image"
+                    f" {path} {lost}, then run this again. Nothing was changed"
                 )
 
     def _merge(self, each: Merge, active: bool) -> None:
@@ -433,7 +465,8 @@ class Steps:
                 is not None
             ):
                 raise LibvirtProblem(
-                    f"{overlay} was merged into {base[0]}, but {self._name} still has it. No file was removed: run this again"
+                    f"{overlay} was merged into {base[0]}, but {self._name} still has it. No file"
+                    " was removed: run this again"
                 )
 
     def _define(self, images: Mapping[str, Image]) -> None:
@@ -447,7 +480,9 @@ class Steps:
     def _correct_records(
         self, snapshot: Snapshot, merged: Sequence[Merge], snapshots: Sequence[Snapshot]
     ) -> None:
-        """Correct the records of later snapshots, so that they name the image with their content."""
+        """Correct the records of later snapshots, so that they name the image with their
+        content.
+        """
         for other in snapshots:
             if other.name == snapshot.name:
                 continue
@@ -467,7 +502,7 @@ class Steps:
             if images:
                 _snapshots.moved(other, self.domain, images, {})
 
-    def _remove(self, candidates: Sequence[Candidate]) -> None:
+    def _remove_images(self, candidates: Sequence[RemovalCandidate]) -> None:
         """Remove images that the domain no longer has, if they are provably its own."""
         ownership = Ownership(
             self._conn,
@@ -493,19 +528,22 @@ class Steps:
             return True
         if snapshot.kind == _snapshots.WITH_MEMORY:
             raise LibvirtProblem(
-                f"the snapshot {snapshot.name} of {self._name} has the memory of the guest in a file of its own: {_WITH_OPERATOR}"
+                f"the snapshot {snapshot.name} of {self._name} has the memory of the guest in a"
+                f" file of its own: {_WITH_OPERATOR}"
             )
         later = _snapshots.children(snapshots, snapshot.name)
         if later:
             raise LibvirtProblem(
-                f"the snapshot {snapshot.name} of {self._name} is not the newest: {', '.join(later)} was made after it. Nothing was changed: delete "
-                f"that first with {PLAYBOOK} and drover_snapshot_state=absent"
+                f"the snapshot {snapshot.name} of {self._name} is not the newest:"
+                f" {', '.join(later)} was made after it. Nothing was changed: delete that first"
+                f" with {PLAYBOOK} and drover_snapshot_state=absent"
             )
-        self._refuse()
+        self._refuse_domain()
         if self.domain.isActive():
             raise LibvirtProblem(
-                f"{self._name} is {power.state_of(self.domain)}, and its disks can be changed only while it is off. Nothing was changed: stop it "
-                "with drover.compute.instance_stop, then run this again."
+                f"{self._name} is {power.state_of(self.domain)}, and its disks can be changed only"
+                " while it is off. Nothing was changed: stop it with drover.compute.instance_stop,"
+                " then run this again."
             )
         dummy, config = forms_of(self.domain)
         written, actives = self._written(snapshot, config)
@@ -547,9 +585,11 @@ class Steps:
             chain = layers.layers(*source)
             if layers.position(chain, base[0]) != 1:
                 raise LibvirtProblem(
-                    f"the disk {target} of {self._name} is {source[0]}, which is not directly over {base[0]}, the image of the snapshot "
-                    f"{snapshot.name}: the snapshot was deleted in part, or somebody has changed the disk. Nothing was changed: delete the snapshot "
-                    f"with {PLAYBOOK} and drover_snapshot_state=absent, which keeps what the guest has now"
+                    f"the disk {target} of {self._name} is {source[0]}, which is not directly over"
+                    f" {base[0]}, the image of the snapshot {snapshot.name}: the snapshot was"
+                    " deleted in part, or somebody has changed the disk. Nothing was changed:"
+                    f" delete the snapshot with {PLAYBOOK} and drover_snapshot_state=absent, which"
+                    " keeps what the guest has now"
                 )
             actives[target] = source[0]
             if _images.holds_data(
@@ -580,11 +620,11 @@ class Steps:
                 overlays[target] = path
             self._define({target: (path, "qcow2") for target, path in overlays.items()})
         except (LibvirtProblem, _images.ImageProblem, libvirt.libvirtError):
-            self._remove(self._without_use(made))
+            self._remove_images(self._without_use(made))
             raise
         return overlays
 
-    def _without_use(self, images: Sequence[Candidate]) -> list[Candidate]:
+    def _without_use(self, images: Sequence[RemovalCandidate]) -> list[RemovalCandidate]:
         """Return the images that the domain certainly does not have.
 
         libvirt may have carried out a call that failed, so read the result from libvirt.
@@ -611,17 +651,17 @@ class Steps:
         self.told["kept_files"] += [
             {"path": path, "reason": f"it {lost}"} for path, lost in kept.items()
         ]
-        self._remove(
+        self._remove_images(
             [each for path in paths if path not in kept and (each := _candidate(path)) is not None]
         )
 
 
-def _candidate(path: str) -> Candidate | None:
+def _candidate(path: str) -> RemovalCandidate | None:
     """Return the Candidate of an image that the domain has written to, with its present inode; None
     if the image is gone.
     """
     found = look(path)
-    return None if found.status is None else Candidate(path, by_use=True, inode=found.inode)
+    return None if found.status is None else RemovalCandidate(path, by_use=True, inode=found.inode)
 
 
 def _lost(path: str, way: str) -> str:

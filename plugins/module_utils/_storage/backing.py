@@ -253,13 +253,13 @@ def reference_of(name: str, path: str) -> Reference:
         return _of_json(name, path)
     protocol = re.match(r"^([^:/]*):", name)
     if protocol is None:
-        return Reference(_below(name, path))
+        return Reference(_possible_paths(name, path))
     if protocol.group(1) in _PATH_PROTOCOLS:
-        return Reference(_below(name[protocol.end() :], path))
+        return Reference(_possible_paths(name[protocol.end() :], path))
     return _of_server(name)
 
 
-def _below(name: str, path: str) -> list[str]:
+def _possible_paths(name: str, path: str) -> list[str]:
     """Return the possible paths of a name in the header of an image.
 
     A relative name belongs to the folder of the path that QEMU opened, even if this path is a link.

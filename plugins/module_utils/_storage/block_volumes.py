@@ -203,7 +203,8 @@ class Volumes:
         volume = self._volume(self._pool(), name)
         if volume is None:
             raise LibvirtProblem(
-                f"the volume {name} has vanished from the pool {self._name} of {self._where} while it was filled"
+                f"the volume {name} has vanished from the pool {self._name} of {self._where} while"
+                " it was filled"
             )
         stream, done = self._conn.newStream(0), [0]
 
@@ -243,17 +244,20 @@ class Volumes:
             if not _has_devices(root):
                 good = [each.name for each in kinds.POOLS if each.maker is kinds.Maker.DEVICE]
                 raise LibvirtProblem(
-                    f"the storage pool {self._name} of {self._where} is of the type {root.get('type')}, not of {' or '.join(good)}"
+                    f"the storage pool {self._name} of {self._where} is of the type"
+                    f" {root.get('type')}, not of {' or '.join(good)}"
                 )
             if not pool.isActive():
                 raise LibvirtProblem(
-                    f"the storage pool {self._name} is not active on {self._where}: start it there (virsh pool-start {shlex.quote(self._name)})"
+                    f"the storage pool {self._name} is not active on {self._where}: start it there"
+                    f" (virsh pool-start {shlex.quote(self._name)})"
                 )
             pool.refresh(0)
         except libvirt.libvirtError as exc:
             if binding.code_of(exc) == libvirt.VIR_ERR_NO_STORAGE_POOL:
                 raise LibvirtProblem(
-                    f"the storage pool {self._name} does not exist on {self._where}: define it there"
+                    f"the storage pool {self._name} does not exist on {self._where}: define it"
+                    " there"
                 ) from exc
             raise self._problem(exc) from exc
         return pool
@@ -267,7 +271,10 @@ class Volumes:
             raise self._problem(exc) from exc
 
     def _problem(self, exc: Exception) -> LibvirtProblem:
-        text = f"libvirt of {self._where} cannot work in the storage pool {self._name}: {binding.text_of(exc)}"
+        text = (
+            f"libvirt of {self._where} cannot work in the storage pool {self._name}:"
+            f" {binding.text_of(exc)}"
+        )
         return LibvirtProblem(text, binding.code_of(exc))
 
 

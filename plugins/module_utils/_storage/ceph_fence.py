@@ -104,7 +104,10 @@ class Cluster:
             return "it is no image of Ceph"
         servers = [_resolved(each) for each in match["servers"].split(",")]
         if not all(each and each <= monitors for each in servers):
-            return f"its monitors ({match['servers']}) are not those of this cluster ({', '.join(sorted(monitors))})"
+            return (
+                f"its monitors ({match['servers']}) are not those of this cluster"
+                f" ({', '.join(sorted(monitors))})"
+            )
         try:
             watchers = self._json("rbd", "status", match["image"], "--format", "json")["watchers"]
             clients = sorted(
@@ -118,8 +121,9 @@ class Cluster:
         others = [each for each in clients if each not in blocked]
         if others:
             return (
-                f"{', '.join(others)} has it open and is not shut out: if that is an address of the same host, name it in drover_storage_addresses; if it "
-                "is another host, the instance may run there: run drover.compute.discover"
+                f"{', '.join(others)} has it open and is not shut out: if that is an address of the"
+                " same host, name it in drover_storage_addresses; if it is another host, the"
+                " instance may run there: run drover.compute.discover"
             )
         return None
 
@@ -140,10 +144,10 @@ class Cluster:
         return addresses
 
     def _ceph(self, *words: str) -> str:
-        return self._run("ceph", "--connect-timeout", "20", *words)
+        return self._run_program("ceph", "--connect-timeout", "20", *words)
 
     def _json(self, program: str, *words: str) -> Any:
-        text = self._ceph(*words) if program == "ceph" else self._run(program, *words)
+        text = self._ceph(*words) if program == "ceph" else self._run_program(program, *words)
         try:
             return json.loads(text)
         except ValueError as exc:
@@ -151,7 +155,7 @@ class Cluster:
                 f"{program} {' '.join(words)} did not answer in JSON on {host_name()}"
             ) from exc
 
-    def _run(self, program: str, *words: str) -> str:
+    def _run_program(self, program: str, *words: str) -> str:
         command = [program, *self._arguments, *words]
         shown = f"{program} {' '.join(words)}"
         try:
@@ -168,7 +172,8 @@ class Cluster:
             )
         except FileNotFoundError as exc:
             raise CephProblem(
-                f"the command {program} is not on {host_name()}: install ceph-common there, or set drover_ceph_admin"
+                f"the command {program} is not on {host_name()}: install ceph-common there, or set"
+                " drover_ceph_admin"
             ) from exc
         except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError) as exc:
             raise CephProblem(
@@ -208,7 +213,9 @@ def _resolved(server: str) -> set[str]:
 
 
 def _until(text: str) -> float:
-    """Return the end of an entry of the blocklist, in seconds since 1970; 0 for an unknown format."""
+    """Return the end of an entry of the blocklist, in seconds since 1970; 0 for an unknown
+    format.
+    """
     try:
         return datetime.datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%f%z").timestamp()
     except ValueError:

@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The table of storage kinds: types of pools, types of disks, protocols of disks on the network, and
-network file systems.
+"""The table of storage kinds: types of pools, types of disks, protocols of disks on the network,
+and network file systems.
 
 Private to the collection. All other code compares the columns of this table, never the names of
 kinds. Pure data: the controller imports it too. Sources: https://libvirt.org/formatstorage.html and
@@ -39,7 +39,7 @@ class Maker(enum.Enum):
     CEPH = enum.auto()
 
 
-class Move(enum.Enum):
+class MoveMethod(enum.Enum):
     """The way of a disk when its guest moves to another host."""
 
     #: The disk is copied, unless the destination has the same storage.
@@ -84,7 +84,7 @@ class Fence(enum.Enum):
     CEPH = "ceph"
 
 
-class Pool(NamedTuple):
+class PoolType(NamedTuple):
     """A type of storage pools.
 
     - maker: None if drover makes no disk there.
@@ -96,7 +96,7 @@ class Pool(NamedTuple):
     name: str
     form: Form
     maker: Maker | None
-    move: Move
+    move: MoveMethod
     identity: Identity | None
     usage: Usage
     fence: Fence | None = None
@@ -105,37 +105,41 @@ class Pool(NamedTuple):
 
     @property
     def makes_volumes(self) -> bool:
-        """True if drover makes volumes with libvirt, and their names have the uuid of the instance."""
+        """True if drover makes volumes with libvirt, and their names have the uuid of the
+        instance.
+        """
         return self.maker in (Maker.DEVICE, Maker.CEPH)
 
 
-_FILES = (Form.FOLDER, Maker.FILE, Move.COPIED)
-_NEW_DEVICES = (Form.DEVICES, Maker.DEVICE, Move.COPIED, Identity.DEVICE, Usage.LIBVIRT)
-_DEVICES = (Form.DEVICES, None, Move.SHARED)
+_FILES = (Form.FOLDER, Maker.FILE, MoveMethod.COPIED)
+_NEW_DEVICES = (Form.DEVICES, Maker.DEVICE, MoveMethod.COPIED, Identity.DEVICE, Usage.LIBVIRT)
+_DEVICES = (Form.DEVICES, None, MoveMethod.SHARED)
 
 POOLS = (
-    Pool("dir", *_FILES, Identity.MOUNT, Usage.FILE_SYSTEM, is_plain=True),
-    Pool("fs", *_FILES, Identity.MOUNT, Usage.FILE_SYSTEM),
-    Pool("netfs", *_FILES, Identity.EXPORT, Usage.FILE_SYSTEM),
-    Pool("rbd", Form.NETWORK, Maker.CEPH, Move.SHARED, Identity.NAME, Usage.LIBVIRT, Fence.CEPH),
-    Pool("logical", *_NEW_DEVICES),
-    Pool("zfs", *_NEW_DEVICES),
-    Pool("gluster", Form.NETWORK, None, Move.SHARED, Identity.GLUSTER, Usage.LIBVIRT),
-    Pool("sheepdog", Form.NETWORK, None, Move.SHARED, None, Usage.LIBVIRT),
-    Pool(
+    PoolType("dir", *_FILES, Identity.MOUNT, Usage.FILE_SYSTEM, is_plain=True),
+    PoolType("fs", *_FILES, Identity.MOUNT, Usage.FILE_SYSTEM),
+    PoolType("netfs", *_FILES, Identity.EXPORT, Usage.FILE_SYSTEM),
+    PoolType(
+        "rbd", Form.NETWORK, Maker.CEPH, MoveMethod.SHARED, Identity.NAME, Usage.LIBVIRT, Fence.CEPH
+    ),
+    PoolType("logical", *_NEW_DEVICES),
+    PoolType("zfs", *_NEW_DEVICES),
+    PoolType("gluster", Form.NETWORK, None, MoveMethod.SHARED, Identity.GLUSTER, Usage.LIBVIRT),
+    PoolType("sheepdog", Form.NETWORK, None, MoveMethod.SHARED, None, Usage.LIBVIRT),
+    PoolType(
         "iscsi-direct",
         Form.NETWORK,
         None,
-        Move.SHARED,
+        MoveMethod.SHARED,
         Identity.TARGET,
         Usage.NONE,
         # libvirt calls the units of a target so.
         prefix="unit:0:0:",
     ),
-    Pool("iscsi", *_DEVICES, Identity.TARGET, Usage.NONE),
-    Pool("disk", *_DEVICES, Identity.DEVICE, Usage.LIBVIRT),
-    Pool("scsi", *_DEVICES, Identity.DEVICE, Usage.NONE),
-    Pool("mpath", *_DEVICES, Identity.DEVICE, Usage.NONE),
+    PoolType("iscsi", *_DEVICES, Identity.TARGET, Usage.NONE),
+    PoolType("disk", *_DEVICES, Identity.DEVICE, Usage.LIBVIRT),
+    PoolType("scsi", *_DEVICES, Identity.DEVICE, Usage.NONE),
+    PoolType("mpath", *_DEVICES, Identity.DEVICE, Usage.NONE),
 )
 
 
@@ -156,7 +160,7 @@ class Source(enum.Enum):
     HOST = enum.auto()
 
 
-class Disk(NamedTuple):
+class DiskType(NamedTuple):
     """A type of disks of domains.
 
     - key: the attribute of <source> that names the disk; None if several values name it.
@@ -168,7 +172,7 @@ class Disk(NamedTuple):
     name: str
     source: Source
     key: str | None
-    move: Move
+    move: MoveMethod
     takes_space: bool = True
     binds: str = ""
     why_fixed: str = ""
@@ -191,58 +195,58 @@ class Disk(NamedTuple):
     @property
     def stays(self) -> bool:
         """True if the disk cannot move, and is lost with its host."""
-        return self.move is Move.NEVER
+        return self.move is MoveMethod.NEVER
 
 
 DISKS = (
-    Disk("file", Source.FILE, "file", Move.COPIED),
-    Disk("block", Source.DEVICE, "dev", Move.COPIED),
-    Disk(
+    DiskType("file", Source.FILE, "file", MoveMethod.COPIED),
+    DiskType("block", Source.DEVICE, "dev", MoveMethod.COPIED),
+    DiskType(
         "dir",
         Source.FOLDER,
         "dir",
-        Move.NEVER,
+        MoveMethod.NEVER,
         binds="is a folder of the host ({source}) that the guest sees as a disk",
         why_fixed="a folder",
     ),
-    Disk(
+    DiskType(
         "volume",
         Source.VOLUME,
         "volume",
-        Move.COPIED,
+        MoveMethod.COPIED,
         why_fixed="named by its pool and volume: name its file instead (virsh edit, type='file')",
     ),
-    Disk(
+    DiskType(
         "network",
         Source.SERVER,
         "name",
-        Move.SHARED,
+        MoveMethod.SHARED,
         takes_space=False,
         why_fixed="on the network, and its server moves it",
     ),
-    Disk(
+    DiskType(
         "nvme",
         Source.HOST,
         None,
-        Move.NEVER,
+        MoveMethod.NEVER,
         takes_space=False,
         binds="is an NVMe device of the host ({source})",
         why_fixed="a device of the host",
     ),
-    Disk(
+    DiskType(
         "vhostuser",
         Source.HOST,
         None,
-        Move.NEVER,
+        MoveMethod.NEVER,
         takes_space=False,
         binds="comes from a program of the host by the socket {source}",
         why_fixed="of another process",
     ),
-    Disk(
+    DiskType(
         "vhostvdpa",
         Source.HOST,
         None,
-        Move.NEVER,
+        MoveMethod.NEVER,
         takes_space=False,
         binds="is a vDPA device of the host ({source})",
         why_fixed="a device of the host",
@@ -331,7 +335,7 @@ PROTOCOLS = (
 )
 
 
-class Mounted(enum.Enum):
+class MountForm(enum.Enum):
     """The form of the source of a mount, by which hosts with the same file system are found."""
 
     #: SERVER:/FOLDER, with the mounted folder.
@@ -359,24 +363,24 @@ class FileSystem(NamedTuple):
 
     name: str
     family: str
-    mounted: Mounted | None
+    mounted: MountForm | None
     formats: tuple[str, ...] = ()
 
 
 FILE_SYSTEMS = (
     # libvirt tries NFS first if the format of a pool is auto.
-    FileSystem("nfs", "nfs", Mounted.NFS, ("auto", "nfs")),
-    FileSystem("nfs4", "nfs", Mounted.NFS),
-    FileSystem("ceph", "ceph", Mounted.CEPH),
-    FileSystem("fuse.glusterfs", "glusterfs", Mounted.GLUSTER),
-    FileSystem("glusterfs", "glusterfs", Mounted.GLUSTER, ("glusterfs",)),
-    FileSystem("cifs", "cifs", Mounted.CIFS, ("cifs",)),
-    FileSystem("smb3", "cifs", Mounted.CIFS),
-    FileSystem("lustre", "lustre", Mounted.LUSTRE),
-    FileSystem("gfs2", "gfs2", Mounted.DEVICE),
-    FileSystem("ocfs2", "ocfs2", Mounted.DEVICE),
-    # Each mount of BeeGFS has the source beegfs_nodev, in every cluster. virtiofs may be a folder of
-    # one machine.
+    FileSystem("nfs", "nfs", MountForm.NFS, ("auto", "nfs")),
+    FileSystem("nfs4", "nfs", MountForm.NFS),
+    FileSystem("ceph", "ceph", MountForm.CEPH),
+    FileSystem("fuse.glusterfs", "glusterfs", MountForm.GLUSTER),
+    FileSystem("glusterfs", "glusterfs", MountForm.GLUSTER, ("glusterfs",)),
+    FileSystem("cifs", "cifs", MountForm.CIFS, ("cifs",)),
+    FileSystem("smb3", "cifs", MountForm.CIFS),
+    FileSystem("lustre", "lustre", MountForm.LUSTRE),
+    FileSystem("gfs2", "gfs2", MountForm.DEVICE),
+    FileSystem("ocfs2", "ocfs2", MountForm.DEVICE),
+    # Each mount of BeeGFS has the source beegfs_nodev, in every cluster. virtiofs may be a folder
+    # of one machine.
     *(
         FileSystem(name, name, None)
         for name in (
@@ -386,27 +390,27 @@ FILE_SYSTEMS = (
 )
 
 
-def pool(name: str | None) -> Pool:
+def pool(name: str | None) -> PoolType:
     """Return the row of a type of pools.
 
     In a pool of an unknown type drover makes nothing, and its volumes count as devices of the host.
     """
-    unknown = Pool(name or "", Form.DEVICES, None, Move.SHARED, None, Usage.LIBVIRT)
+    unknown = PoolType(name or "", Form.DEVICES, None, MoveMethod.SHARED, None, Usage.LIBVIRT)
     return next((each for each in POOLS if each.name == name), unknown)
 
 
-def disk(name: str | None) -> Disk:
+def disk(name: str | None) -> DiskType:
     """Return the row of a type of disks. A disk of an unknown type stays with its host."""
-    unknown = Disk(name or "", Source.HOST, None, Move.NEVER)
+    unknown = DiskType(name or "", Source.HOST, None, MoveMethod.NEVER)
     return next((each for each in DISKS if each.name == name), unknown)
 
 
-def of_pool(described: Any) -> Pool:
+def of_pool(described: Any) -> PoolType:
     """Return the row of a pool by its XML or its facts."""
     return pool(described.get("type"))
 
 
-def of_disk(described: Any) -> Disk:
+def of_disk(described: Any) -> DiskType:
     """Return the row of a disk by its XML or its facts."""
     return disk(described.get("type"))
 

@@ -156,8 +156,8 @@ def _with_qemu_img(
     if done.returncode:
         why = (done.stderr.strip() or f"exit status {done.returncode}").rpartition("\n")[2]
         raise LibvirtProblem(
-            f"The image {image} of Ceph cannot be read or written on {host_name()}: {why}. QEMU's programs need its RBD driver there (on Debian the "
-            "package qemu-block-extra)."
+            f"The image {image} of Ceph cannot be read or written on {host_name()}: {why}. QEMU's"
+            " programs need its RBD driver there (on Debian the package qemu-block-extra)."
         )
     return done.stdout
 

@@ -23,7 +23,7 @@ from .._files import access
 from .._files.mounts import Mount, all_mounts, mount_of
 from .._libvirt.xml import child_text
 from . import kinds
-from .kinds import Identity, Mounted
+from .kinds import Identity, MountForm
 
 BY_UUID = "/dev/disk/by-uuid"
 
@@ -66,7 +66,7 @@ def disk_id(source: Element | None) -> str | None:
         return text if servers and target and unit else None
     if protocol.identity is Identity.EXPORT:
         name = name or "/"
-    return _joined(protocol.family, servers, name)
+    return _join_identity(protocol.family, servers, name)
 
 
 def _netfs(source: Element) -> str | None:
@@ -76,18 +76,20 @@ def _netfs(source: Element) -> str | None:
     if system is None:
         return None
     folder = _attribute(source, "dir", "path")
-    return _joined(system.family, _hosts(source, None), folder, system.mounted)
+    return _join_identity(system.family, _hosts(source, None), folder, system.mounted)
 
 
 def _ceph(source: Element) -> str | None:
     protocol = kinds.RBD
-    return _joined(protocol.family, _hosts(source, protocol.port), child_text(source, "name"))
+    return _join_identity(
+        protocol.family, _hosts(source, protocol.port), child_text(source, "name")
+    )
 
 
 def _gluster(source: Element) -> str | None:
     volume = child_text(source, "name")
     folder = _attribute(source, "dir", "path") or "/"
-    return _joined("glusterfs", _hosts(source, None), volume and f"{volume}/{folder}")
+    return _join_identity("glusterfs", _hosts(source, None), volume and f"{volume}/{folder}")
 
 
 def _iscsi(source: Element) -> str | None:
@@ -151,13 +153,13 @@ def _server(text: str, default: str | None = None) -> str:
     return text.rstrip(".")
 
 
-def _joined(
-    family: str | None, server: str | None, path: str | None, mounted: Mounted | None = None
+def _join_identity(
+    family: str | None, server: str | None, path: str | None, mounted: MountForm | None = None
 ) -> str | None:
     if not family or not server or not path:
         return None
     path = posixpath.normpath("/" + path.lstrip("/"))
-    return f"{family}:{server}:{path.lower() if mounted is Mounted.CIFS else path}"
+    return f"{family}:{server}:{path.lower() if mounted is MountForm.CIFS else path}"
 
 
 def read_mounts(path: str) -> list[Mount]:
@@ -187,14 +189,14 @@ def real_path_id(path: str, mounts: Sequence[Mount]) -> str | None:
     system = kinds.file_system(kind)
     if system is None or system.mounted is None:
         return None
-    if system.mounted is Mounted.DEVICE:
-        return _joined(system.family, _file_system_uuid(source), f"{root}/{below}")
+    if system.mounted is MountForm.DEVICE:
+        return _join_identity(system.family, _file_system_uuid(source), f"{root}/{below}")
     server, folder = _split(system.mounted, source)
     # For NFS the kernel writes the mounted folder into the source, for other file systems into the
     # root.
-    if system.mounted is not Mounted.NFS:
+    if system.mounted is not MountForm.NFS:
         folder = f"{folder}/{root}"
-    return _joined(system.family, server, f"{folder}/{below}", system.mounted)
+    return _join_identity(system.family, server, f"{folder}/{below}", system.mounted)
 
 
 class NetworkMount(TypedDict):
@@ -226,28 +228,28 @@ def is_on_network(kind: str) -> bool:
     return kinds.file_system(kind) is not None or kind.startswith("fuse.")
 
 
-def _split(mounted: Mounted, source: str) -> tuple[str | None, str | None]:
+def _split(mounted: MountForm, source: str) -> tuple[str | None, str | None]:
     """Return server and folder of the source of a mount; (None, None) if the source does not name
     them.
     """
-    if mounted is Mounted.CIFS:
+    if mounted is MountForm.CIFS:
         match = re.match(r"^[/\\]{2}([^/\\]+)[/\\](.*)$", source)
         return (
             (_server(match.group(1)), match.group(2).replace("\\", "/")) if match else (None, None)
         )
-    if mounted is Mounted.CEPH:
+    if mounted is MountForm.CEPH:
         match = re.match(r"^[^@/]*@([0-9a-fA-F-]{36}\.[^=/]+)=(.*)$", source)
         if match:
             return match.group(1).lower(), match.group(2)
-    if mounted is Mounted.GLUSTER:
+    if mounted is MountForm.GLUSTER:
         match = re.match(r"^(.+?):/?([^:]+)$", source)
         return (_server(match.group(1)), match.group(2)) if match else (None, None)
     if ":/" not in source:
         return None, None
     server, dummy, folder = source.partition(":/")
-    if mounted is Mounted.LUSTRE:
+    if mounted is MountForm.LUSTRE:
         server = ":".join(sorted(_server(name) for name in server.split(":")))
-    elif mounted is Mounted.CEPH:
+    elif mounted is MountForm.CEPH:
         server = ",".join(sorted(_server(name, kinds.RBD.port) for name in server.split(",")))
     return _server(server), folder
 

@@ -156,16 +156,19 @@ def missing_secrets(conn: Any, text: str, where: str) -> list[str]:
                 )
             if has_value(secret) is False:
                 reasons.append(
-                    f"the secret {name} of its disks has no value on {where}: set it there (virsh secret-set-value)"
+                    f"the secret {name} of its disks has no value on {where}: set it there (virsh"
+                    " secret-set-value)"
                 )
         except libvirt.libvirtError as exc:
             if binding.code_of(exc) == libvirt.VIR_ERR_NO_SECRET:
                 reasons.append(
-                    f"the secret {name} of its disks does not exist on {where}: define it there (virsh secret-define)"
+                    f"the secret {name} of its disks does not exist on {where}: define it there"
+                    " (virsh secret-define)"
                 )
             else:
                 reasons.append(
-                    f"libvirt of {where} does not tell about the secret {name}: {binding.text_of(exc)}"
+                    f"libvirt of {where} does not tell about the secret {name}:"
+                    f" {binding.text_of(exc)}"
                 )
     return reasons
 

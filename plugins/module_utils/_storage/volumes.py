@@ -26,7 +26,10 @@ from .shared_storage import disk_id, pool_id
 GIB = 2**30
 
 #: A raw volume; name, size in bytes.
-VOLUME = "<volume><name>{name}</name><capacity unit='bytes'>{size}</capacity><target><format type='raw'/></target></volume>"
+VOLUME = (
+    "<volume><name>{name}</name><capacity unit='bytes'>{size}</capacity><target><format"
+    " type='raw'/></target></volume>"
+)
 
 
 def is_named_for(name: str, uuid: str) -> bool:
@@ -55,18 +58,21 @@ def check(
     what = f"The volume {name} of the storage pool {pool} on {host_name()}"
     if uuid is None or not is_named_for(name, uuid):
         raise LibvirtProblem(
-            f"{what} must have a name that begins with the uuid of its instance, or nothing would prove whose it is."
+            f"{what} must have a name that begins with the uuid of its instance, or nothing would"
+            " prove whose it is."
         )
     pool_object = find_pool(conn, pool)
     kind = kinds.of_pool(parse(pool_object.XMLDesc(0)))
     if not kind.makes_volumes:
         good = ", ".join(each.name for each in kinds.POOLS if each.makes_volumes)
         raise LibvirtProblem(
-            f"{what} cannot be made: the pool is of the type {kind.name}, and volumes are made in {good}."
+            f"{what} cannot be made: the pool is of the type {kind.name}, and volumes are made in"
+            f" {good}."
         )
     if not pool_object.isActive():
         raise LibvirtProblem(
-            f"{what} cannot be made: the pool does not run. Start it: virsh pool-start {shlex.quote(pool)}"
+            f"{what} cannot be made: the pool does not run. Start it: virsh pool-start"
+            f" {shlex.quote(pool)}"
         )
     try:
         pool_object.refresh(0)
@@ -85,15 +91,19 @@ def check(
     if reason is None and is_device:
         reason = block_volumes.why_held(pool_object, volume)
         if reason is None and not is_unfinished(volume.key()):
-            reason = "it may hold data, and nothing proves that a build of this instance has made it and was cut off"
+            reason = (
+                "it may hold data, and nothing proves that a build of this instance has made it and"
+                " was cut off"
+            )
     elif is_clone and not is_device and size <= size_gb * GIB:
         return False
     elif reason is None and not rbd.is_empty(conn, pool_object, name):
         reason = "it holds data"
     if reason:
         raise LibvirtProblem(
-            f"{what} is there already and is not the requested disk: {reason}. Nothing was overwritten. If nobody needs it: "
-            f"virsh vol-delete {shlex.quote(name)} {shlex.quote(pool)}"
+            f"{what} is there already and is not the requested disk: {reason}. Nothing was"
+            f" overwritten. If nobody needs it: virsh vol-delete {shlex.quote(name)}"
+            f" {shlex.quote(pool)}"
         )
     # The volume is empty or unused, and its name has the uuid of the instance: a build was cut off.
     return False
@@ -115,7 +125,8 @@ def make(conn: Any, pool: str, name: str, size_gb: int) -> None:
         pool_object.createXML(text, 0)
     except libvirt.libvirtError as exc:
         raise LibvirtProblem(
-            f"The volume {name} of the storage pool {pool} cannot be made on {host_name()}: {binding.text_of(exc)}."
+            f"The volume {name} of the storage pool {pool} cannot be made on {host_name()}:"
+            f" {binding.text_of(exc)}."
         ) from exc
 
 
@@ -175,7 +186,8 @@ def with_sources(conn: Any, text: str) -> str:
         servers = origin.findall("host") if origin is not None else []
         if origin is None or not servers:
             raise LibvirtProblem(
-                f"The storage pool {name} on {host_name()} names no monitors (host in its source), so no domain can have a disk there. Add them."
+                f"The storage pool {name} on {host_name()} names no monitors (host in its source),"
+                " so no domain can have a disk there. Add them."
             )
         disk.set("type", "network")
         source.attrib.clear()

@@ -258,15 +258,22 @@ def _without_types(
     if match is None:
         # Items of a list have another message.
         match = re.search(
-            r"^Elements value for option '?(\w+)'? is of type \S+ and we were unable to convert to (\w+): ",
+            r"^Elements value for option '?(\w+)'? is of type \S+ and we were unable to convert to"
+            r" (\w+): ",
             message,
         )
         if match is not None and match[2] in _TYPES and not spec.get(match[1], {}).get("no_log"):
-            return f"argument '{match[1]}' must be a list of which each item is {_TYPES[match[2]]}, not {shown(to_plain(given.get(match[1])))}."
+            return (
+                f"argument '{match[1]}' must be a list of which each item is {_TYPES[match[2]]},"
+                f" not {shown(to_plain(given.get(match[1])))}."
+            )
         return message
     if match[2] not in _TYPES or spec.get(match[1], {}).get("no_log"):
         return message
-    return f"argument '{match[1]}' must be {_TYPES[match[2]]}, not {shown(to_plain(given.get(match[1])))}."
+    return (
+        f"argument '{match[1]}' must be {_TYPES[match[2]]}, not"
+        f" {shown(to_plain(given.get(match[1])))}."
+    )
 
 
 #: The keys of each instance and each move in the result of a failed task.

@@ -21,8 +21,8 @@ def answer(
     host: str,
     tried: Mapping[str, Any],
     variables: Variables,
-    tcp: Callable[[], probe.Reached] | None = None,
-) -> host_answer.Answer:
+    tcp: Callable[[], probe.TcpReaction] | None = None,
+) -> host_answer.HostAnswer:
     """Judge the answer of a host; look at TCP if the result of a task on it is not conclusive.
 
     :param tried: the result of a module on the host that only reads.
@@ -31,16 +31,18 @@ def answer(
     """
     attempt = host_answer.read(tried)
     seen = (
-        probe.Reached(None, "") if attempt.settled else (tcp or (lambda: by_tcp(host, variables)))()
+        probe.TcpReaction(None, "")
+        if attempt.settled
+        else (tcp or (lambda: by_tcp(host, variables)))()
     )
     means = host_answer.judge(attempt, seen.answers)
     refusal = host_answer.refusal(attempt, seen.closed) if means == host_answer.REFUSED else ""
-    return host_answer.Answer(
+    return host_answer.HostAnswer(
         means, " ".join(f"{attempt.words}\n{seen.words}".split()), seen.answers, refusal
     )
 
 
-def by_tcp(host: str, variables: Variables) -> probe.Reached:
+def by_tcp(host: str, variables: Variables) -> probe.TcpReaction:
     """Find out if a host answers on its SSH port."""
     return probe.reach(
         str(variables.get("ansible_host") or host),

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
-from .._common.errors import DroverError, Late
+from .._common.errors import DroverError, HostTimeout
 from . import waiting as waits
 
 #: Seconds beyond its limit after which a process is killed.
@@ -58,7 +58,7 @@ def ask_each(
         while waiting or pending:
             while waiting and len(pending) < max(1, most):
                 host, question = waiting.pop(0)
-                descriptor, pid = _begin(question)
+                descriptor, pid = _start_question(question)
                 pending[descriptor] = _Asked(
                     host, pid, time.monotonic() + limit + SPARE, bytearray()
                 )
@@ -67,13 +67,13 @@ def ask_each(
                 text = os.read(descriptor, 65536)
                 pending[descriptor].said.extend(text)
                 if not text:
-                    ended = _end(pending, descriptor)
+                    ended = _end_process(pending, descriptor)
                     answers[ended.host] = _answer(ended)
             for descriptor in [
                 one for one, each in pending.items() if time.monotonic() > each.deadline
             ]:
-                ended = _end(pending, descriptor)
-                answers[ended.host] = Late(ended.host, limit)
+                ended = _end_process(pending, descriptor)
+                answers[ended.host] = HostTimeout(ended.host, limit)
             if pending and time.monotonic() - said_at >= waits.EVERY:
                 said_at = time.monotonic()
                 show(
@@ -86,21 +86,21 @@ def ask_each(
                 )
     finally:
         for descriptor in list(pending):
-            _end(pending, descriptor)
+            _end_process(pending, descriptor)
     return answers
 
 
-def _begin(question: Callable[[], Any]) -> tuple[int, int]:
+def _start_question(question: Callable[[], Any]) -> tuple[int, int]:
     ours, theirs = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.close(ours)
-        _work(question, theirs)
+        _answer_question(question, theirs)
     os.close(theirs)
     return ours, pid
 
 
-def _work(question: Callable[[], Any], descriptor: int) -> NoReturn:
+def _answer_question(question: Callable[[], Any], descriptor: int) -> NoReturn:
     """Answer the question in the new process, and end it without the cleanup of its parent."""
     try:
         # Only the process of the calling task handles its alarm.
@@ -118,7 +118,7 @@ def _work(question: Callable[[], Any], descriptor: int) -> NoReturn:
         os._exit(0)
 
 
-def _end(asked: dict[int, _Asked], descriptor: int) -> _Asked:
+def _end_process(asked: dict[int, _Asked], descriptor: int) -> _Asked:
     """End the process of a question, with or without an answer."""
     question = asked.pop(descriptor)
     os.close(descriptor)

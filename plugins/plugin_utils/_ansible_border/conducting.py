@@ -28,7 +28,7 @@ from .._store.hosts import looks
 from . import interruption, own_known
 from .action import Args, DroverAction
 from .delegation import AnsibleHosts
-from .lease_holder import Actor
+from .lease_holder import LeaseHolder
 from .options import OptionSpec, Variables
 from .scheduler_options import SCHEDULER_SPEC, SCHEDULER_VARIABLES, SchedulerArgs, policy_of
 from .selecting import SELECTOR_SPEC, SelectorArgs
@@ -145,7 +145,11 @@ class ConductorAction(DroverAction[Args]):
 
         :raises DroverError: the playbook has ended.
         """
-        store, actor, go_on = self.store(args, task_vars), Actor.of_this_task(), refuse_orphan()
+        store, actor, go_on = (
+            self.store(args, task_vars),
+            LeaseHolder.of_this_task(),
+            refuse_orphan(),
+        )
         given = {"store_url": args["store_url"]} if args.get("store_url") else {}
         hosts = AnsibleHosts(self, task_vars, go_on, self.warn, given)
         rules = self._start_rules(store, hosts, task_vars)
@@ -183,7 +187,8 @@ class ConductorAction(DroverAction[Args]):
                 unknown = sorted(absent_hosts - {*hosts.names(), *looks.hosts(connection)})
             if unknown:
                 raise DroverError(
-                    f"{ABSENT} names {some(unknown)}, which is no host of the inventory or the store. Correct it; nothing was done."
+                    f"{ABSENT} names {some(unknown)}, which is no host of the inventory or the"
+                    " store. Correct it; nothing was done."
                 )
         age = (
             read_whole(MAX_AGE, settings[MAX_AGE], 1)
@@ -267,8 +272,9 @@ def new_size(args: SizeArgs) -> NewSize | None:
         if len(names) > 1:
             others = " and ".join(f"drover_{name}" for name in names[1:])
             raise DroverError(
-                f"Nothing was done, because drover_flavor is set together with {others}, and each of them gives a size. Set drover_flavor "
-                "alone, or only drover_vcpus, drover_memory_mb and drover_disk_gb."
+                f"Nothing was done, because drover_flavor is set together with {others}, and each"
+                " of them gives a size. Set drover_flavor alone, or only drover_vcpus,"
+                " drover_memory_mb and drover_disk_gb."
             )
         return NewSize(args["flavor"])
     if not names:

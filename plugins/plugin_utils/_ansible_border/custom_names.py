@@ -27,7 +27,7 @@ class CustomNames(DroverAction[CustomNamesArgs]):
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
         **STORE_SPEC,
     }
-    KIND: classes_and_traits.Kind
+    KIND: classes_and_traits.NameKind
     _requires_connection = False
 
     def act(self, args: CustomNamesArgs, task_vars: Variables) -> Mapping[str, object]:

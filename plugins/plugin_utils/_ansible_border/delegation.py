@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Run tasks on other hosts from an action plugin, like ``delegate_to`` in a playbook.
 
-Ansible has no public call for this. Its own TaskExecutor runs the tasks, so that connection, become, interpreter and variables of a
-host are the usual ones. Only this file depends on the differences between versions of ansible-core.
+Ansible has no public call for this. Its own TaskExecutor runs the tasks, so that connection,
+become, interpreter and variables of a host are the usual ones. Only this file depends on the
+differences between versions of ansible-core.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ansible.utils.display import Display
 from ansible.utils.sentinel import Sentinel
 from ansible.utils.unsafe_proxy import wrap_var
 
-from .._common.errors import Answers, DroverError, Late, NotThisHost, TimeOver, Unreachable
+from .._common.errors import Answers, DroverError, HostTimeout, NotThisHost, TimeOver, Unreachable
 from .._conductor.ports import Discovery
 from .._evacuation import host_answer
 from . import answering, at_once, ssh_ways, terminal
@@ -47,11 +48,20 @@ NEWEST_TESTED = (2, 21)
 FORKS = 5
 #: Keywords of the calling task that do not apply to the delegated tasks.
 RESET: dict[str, object] = {
-    "loop": None, "loop_with": None, "when": [], "until": [], "register": None, "delegate_facts": None,
-    "ignore_errors": False, "ignore_unreachable": False, "run_once": False, "changed_when": [], "failed_when": [],
+    "loop": None,
+    "loop_with": None,
+    "when": [],
+    "until": [],
+    "register": None,
+    "delegate_facts": None,
+    "ignore_errors": False,
+    "ignore_unreachable": False,
+    "run_once": False,
+    "changed_when": [],
+    "failed_when": [],
     # The time limit of the calling task continues to run.
     "timeout": 0,
-}  # fmt: skip
+}
 
 
 class Delegation:
@@ -87,7 +97,8 @@ class Delegation:
         :param limit: time limit in seconds; None for only the limit of the calling task.
         :param environment: further variables of the environment, added to the calling task.
         :param probe: True for a call that only finds out if the host answers.
-        :returns: the result, of plain types, with Ansible's ``failed`` and ``unreachable``, and ``timedout`` after the time limit.
+        :returns: the result, of plain types, with Ansible's ``failed`` and ``unreachable``, and
+            ``timedout`` after the time limit.
         :raises TimeOver: the time limit of the calling task has passed.
         """
         self._refuse_overtime()
@@ -165,8 +176,9 @@ class Delegation:
         if self._over:
             limit = self._action._task.timeout
             raise TimeOver(
-                f"The time limit of the task has passed: {limit} s. Operations that have begun on hypervisors continue there. Run the task "
-                "again with a longer limit, or without one: it follows them first.",
+                f"The time limit of the task has passed: {limit} s. Operations that have begun on"
+                " hypervisors continue there. Run the task again with a longer limit, or without"
+                " one: it follows them first.",
                 limit,
             )
 
@@ -178,8 +190,9 @@ def _untested(version: str) -> str | None:
         return None
     newest = ".".join(map(str, NEWEST_TESTED))
     return (
-        f"ansible-core {version} is newer than {newest}, the newest that drover.compute was tested with. Run drover.compute.drain with --check "
-        f"first, or install ansible-core {newest}: python3 -m pip install 'ansible-core=={newest}.*'."
+        f"ansible-core {version} is newer than {newest}, the newest that drover.compute was tested"
+        f" with. Run drover.compute.drain with --check first, or install ansible-core {newest}:"
+        f" python3 -m pip install 'ansible-core=={newest}.*'."
     )
 
 
@@ -307,7 +320,7 @@ class AnsibleHosts:
             given, int(str(self._task_vars.get("ansible_forks") or FORKS)), limit, terminal.show
         )
 
-    def answer(self, host: str) -> host_answer.Answer:
+    def answer(self, host: str) -> host_answer.HostAnswer:
         """Return the answer of a host, see answering.answer().
 
         SSH and TCP are tried at the same time, because each may wait for its timeout.
@@ -322,7 +335,7 @@ class AnsibleHosts:
 
     def _answer(
         self, host: str, variables: Variables, tcp: Callable[[], Any]
-    ) -> host_answer.Answer:
+    ) -> host_answer.HostAnswer:
         try:
             hand = RemoteHand(
                 self._delegation, host, self._machines, self._go_on, ANSWER, probe=True
@@ -330,8 +343,8 @@ class AnsibleHosts:
             tried = hand.read("_boot_info", {})
         except NotThisHost as problem:
             # The answer of another machine proves nothing about the host.
-            return host_answer.Answer(host_answer.UNCLEAR, str(problem.cause_of_it))
-        except Late as problem:
+            return host_answer.HostAnswer(host_answer.UNCLEAR, str(problem.cause_of_it))
+        except HostTimeout as problem:
             tried = {"failed": True, "timedout": True, "msg": str(problem)}
         except Unreachable as problem:
             tried = {"unreachable": True, "msg": str(problem.cause_of_it)}

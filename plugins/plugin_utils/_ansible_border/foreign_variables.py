@@ -58,8 +58,8 @@ def without_prefix(playbook: str, typed: Iterable[str]) -> list[str]:
         ]
         if meant and not name.startswith(PREFIX):
             warnings.append(
-                f"{NAMESPACE}{playbook} does not read the variable {name}: its variables begin with {PREFIX}. If you mean "
-                f"{' or '.join(PREFIX + each for each in meant)}, give that."
+                f"{NAMESPACE}{playbook} does not read the variable {name}: its variables begin with"
+                f" {PREFIX}. If you mean {' or '.join(PREFIX + each for each in meant)}, give that."
             )
     return warnings
 
@@ -70,10 +70,13 @@ def refusal(playbook: str, names: Collection[str], values: Mapping[str, object])
     :param values: the values for the message.
     """
     sentences = [
-        f"{NAMESPACE}{playbook} takes no {name}{_value(name, values)}: {_why(playbook, name)}"
+        f"{NAMESPACE}{playbook} takes no {name}{_value(name, values)}: {_why_ignored(playbook, name)}"
         for name in names
     ]
-    return f"{' '.join(sentences)} Leave {'it' if len(sentences) == 1 else 'them'} out. Nothing was done."
+    return (
+        f"{' '.join(sentences)} Leave {'it' if len(sentences) == 1 else 'them'} out. Nothing was"
+        " done."
+    )
 
 
 def _value(name: str, values: Mapping[str, object]) -> str:
@@ -88,20 +91,29 @@ def _value(name: str, values: Mapping[str, object]) -> str:
     return f" ({text})" if value else ""
 
 
-def _why(playbook: str, name: str) -> str:
+def _why_ignored(playbook: str, name: str) -> str:
     bare = name.removeprefix(PREFIX)
     if bare == "host":
         if playbook in _OF_HOSTS:
             return (
-                "it works on all hosts that the inventory has in hypervisors. Limit it with --limit localhost,kvm1, or with "
-                f"-e {PREFIX}hypervisors=kvm1."
+                "it works on all hosts that the inventory has in hypervisors. Limit it with"
+                f" --limit localhost,kvm1, or with -e {PREFIX}hypervisors=kvm1."
             )
         if reads(playbook, f"{PREFIX}destination"):
-            return f"it works on instances. Say where they go with {PREFIX}destination, or leave it to the scheduler."
+            return (
+                f"it works on instances. Say where they go with {PREFIX}destination, or leave it to"
+                " the scheduler."
+            )
         if playbook == "place":
-            return "the scheduler picks the hosts. Say where an instance goes with force_hosts in its definition."
+            return (
+                "the scheduler picks the hosts. Say where an instance goes with force_hosts in its"
+                " definition."
+            )
     if bare == "destination":
-        return f"the scheduler picks the hosts. {NAMESPACE}instance_migrate moves instances to a host that you name."
+        return (
+            f"the scheduler picks the hosts. {NAMESPACE}instance_migrate moves instances to a host"
+            " that you name."
+        )
     if name in TARGETS:
         return (
             f"it would not be limited to what that {'selects' if bare == 'selector' else 'names'}."

@@ -37,7 +37,7 @@ def saying(words: Callable[[], str]) -> Iterator[None]:
             signal.signal(each, handler)
         text = words()
         if text:
-            _write(parent, f"{text}\n")
+            _write_error(parent, f"{text}\n")
         _go_on(before[signal.Signals(number)], number, frame)
 
     for signal_number in SIGNALS:
@@ -57,7 +57,7 @@ def _go_on(handler: Any, number: int, frame: FrameType | None) -> None:
         os.kill(os.getpid(), number)
 
 
-def _write(parent: int, text: str) -> None:
+def _write_error(parent: int, text: str) -> None:
     with contextlib.suppress(OSError):
         error = os.open(
             f"/proc/{parent}/fd/2", os.O_WRONLY | os.O_APPEND | os.O_NOCTTY | os.O_NONBLOCK

@@ -33,7 +33,9 @@ Kept = TypeVar("Kept", bound=KeptArgs)
 
 
 class KeptItem(DroverAction[Kept]):
-    """Create, change or delete one item of a SECTION of the definitions file; a subclass sets it."""
+    """Create, change or delete one item of a SECTION of the definitions file; a subclass sets
+    it.
+    """
 
     SECTION: str
     _requires_connection = False

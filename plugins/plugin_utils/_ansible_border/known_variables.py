@@ -57,7 +57,8 @@ def neither_yes_nor_no(variables: Variables, template: Callable[[Any], Any]) -> 
             boolean(value)
         except TypeError:
             sentences.append(
-                f"{name} is {shown(value)}, which is neither true nor false. Write true, yes, on or 1, or false, no, off or 0."
+                f"{name} is {shown(value)}, which is neither true nor false. Write true, yes, on or"
+                " 1, or false, no, off or 0."
             )
     return sentences
 
@@ -81,7 +82,8 @@ def no_numbers(
             not isinstance(value, bool) and re.fullmatch("[0-9]+", str(value).strip())
         ):
             sentences.append(
-                f"{name} is {shown(value)}, which is no whole number from 0 on. Write one, or leave it out."
+                f"{name} is {shown(value)}, which is no whole number from 0 on. Write one, or leave"
+                " it out."
             )
     return sentences
 

@@ -14,7 +14,7 @@ import socket
 from .._common.errors import DroverError
 
 
-class Actor:
+class LeaseHolder:
     """The holder of a lease.
 
     :param pid: the process id of ansible-playbook.
@@ -25,15 +25,17 @@ class Actor:
         self.process = _process(pid)
 
     @classmethod
-    def of_this_task(cls) -> Actor:
+    def of_this_task(cls) -> LeaseHolder:
         """Return the actor of this task, which runs in a child of ansible-playbook.
 
-        :raises DroverError: ansible-playbook has ended. A lease in the name of the process that adopted its child would never end.
+        :raises DroverError: ansible-playbook has ended. A lease in the name of the process that
+            adopted its child would never end.
         """
         parent, pid = multiprocessing.parent_process(), os.getppid()
         if parent is not None and parent.pid != pid:
             raise DroverError(
-                "The playbook of this task was killed. This task has begun nothing. Run the playbook again."
+                "The playbook of this task was killed. This task has begun nothing. Run the"
+                " playbook again."
             )
         return cls(pid)
 

@@ -87,7 +87,7 @@ class Machines:
             others = compute_nodes.hosts_of_machines(connection, uuids) - {host}
         return identity.refusal(host, uuids, expected, own, ", ".join(sorted(others)) or None)
 
-    def expected(self, host: str) -> _machine.Expected | None:
+    def expected(self, host: str) -> _machine.ExpectedMachine | None:
         """Return the machine of a host in the store; None without one."""
         self.learn([host])
         machine = self._known.get(host)

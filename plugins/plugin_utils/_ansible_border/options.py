@@ -84,7 +84,8 @@ def refuse_odd(
         odd = next(filter(None, map(_ODD.search, _texts(value))), None)
         if odd is not None:
             raise DroverError(
-                f"{name} has the character {ascii(odd[0])}, which no file and no database takes. Take it out."
+                f"{name} has the character {ascii(odd[0])}, which no file and no database takes."
+                " Take it out."
             )
         option_spec = (spec or {}).get(name, {})
         if (

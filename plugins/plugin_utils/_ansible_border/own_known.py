@@ -14,7 +14,7 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import host_addresses, machine
 
-from .._conductor.own_machines import VARIABLES, Known, OwnMachines
+from .._conductor.own_machines import VARIABLES, KnownMachines, OwnMachines
 from .._store.engine import Store
 from .options import Variables
 
@@ -30,7 +30,9 @@ def machines(store: Store, variables: Variables, templar: Any) -> OwnMachines:
         if name in variables
     }
     said = {what: name for what, name in names.items() if name}
-    return OwnMachines(store, lambda: Known(machine.here(), macs(), addresses(store.server), said))
+    return OwnMachines(
+        store, lambda: KnownMachines(machine.here(), macs(), addresses(store.server), said)
+    )
 
 
 def macs(folder: str = "/sys/class/net") -> frozenset[str]:

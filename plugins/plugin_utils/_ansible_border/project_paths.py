@@ -27,5 +27,6 @@ def refuse_outside(path: str, variable: str, extra_vars: Variables) -> None:
     project = os.path.realpath(os.getcwd())
     if job_of(extra_vars) and os.path.commonpath([project, os.path.realpath(path)]) != project:
         raise DroverError(
-            f"{variable} is {shown(path)}, which is outside of the project of this job. Give the path of a file in the project. Nothing was done."
+            f"{variable} is {shown(path)}, which is outside of the project of this job. Give the"
+            " path of a file in the project. Nothing was done."
         )

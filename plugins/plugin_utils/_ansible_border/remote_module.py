@@ -17,7 +17,7 @@ from typing import Any
 from ansible.errors import AnsibleConnectionFailure
 
 from .._common import certainty
-from .._common.errors import Late, NotThisHost, Unreachable, as_sentence
+from .._common.errors import HostTimeout, NotThisHost, Unreachable, as_sentence
 from .._common.plain import to_plain
 from .._records.outcomes import DomainLook
 from . import ssh_ways, terminal, waiting
@@ -74,14 +74,14 @@ class Hand:
         :raises Unreachable: the host cannot be reached.
         :raises NotThisHost: another machine answers.
         """
-        return self._run(module, args)
+        return self._run_module(module, args)
 
     def task(self, module: str, args: Mapping[str, object]) -> Result:
         """Run a module for a task of a play.
 
         The play decides by the result; the rest is as in read().
         """
-        return self._run(module, args)
+        return self._run_module(module, args)
 
     def foretell(self, module: str, args: Mapping[str, object]) -> Result:
         """Run a module in check mode, whatever the mode of the task.
@@ -91,14 +91,14 @@ class Hand:
         before = self.action._task.check_mode
         self.action._task.check_mode = True
         try:
-            return self._run(module, args)
+            return self._run_module(module, args)
         finally:
             self.action._task.check_mode = before
 
     def act(self, module: str, args: Mapping[str, object]) -> certainty.Answer:
         """Run a module that may change the hypervisor. Return an Answer also if it is lost."""
         try:
-            result = self._run(module, args)
+            result = self._run_module(module, args)
         except NotThisHost as problem:
             # The order did not reach the host, because another machine refused it.
             return (
@@ -106,7 +106,7 @@ class Hand:
                 if problem.refused
                 else certainty.lost(str(problem))
             )
-        except (Late, Unreachable) as problem:
+        except (HostTimeout, Unreachable) as problem:
             return certainty.lost(str(problem))
         return certainty.judge(result)
 
@@ -124,7 +124,7 @@ class Hand:
         found = {each["uuid"]: each for each in answer.result.get("domains") or []}
         return {uuid: found.get(uuid) for uuid in orders}
 
-    def _run(
+    def _run_module(
         self, module: str, args: Mapping[str, object], check_mode: bool | None = None
     ) -> Result:
         self._go_on()
@@ -137,7 +137,7 @@ class Hand:
             with waiting.shown(terminal.show, self.host, module, task.timeout):
                 result = self.action._execute_module(
                     module_name=full_name(module),
-                    module_args=_given(args),
+                    module_args=_without_none(args),
                     task_vars=self.task_vars,
                 )
         except AnsibleConnectionFailure as problem:
@@ -154,7 +154,7 @@ class Hand:
         :raises NotThisHost: it is another machine.
         """
         if module.startswith("ansible.builtin.") and module != _RAW:
-            self._run("_boot_info", {})
+            self._run_module("_boot_info", {})
 
     def _of_this_host(self, result: Result) -> Result:
         """Return a result of the host.
@@ -203,12 +203,12 @@ class RemoteHand(Hand):
         self._delegation, self._limit, self._probe = delegation, limit, probe
 
     def foretell(self, module: str, args: Mapping[str, object]) -> Result:
-        return self._run(module, args, check_mode=True)
+        return self._run_module(module, args, check_mode=True)
 
     def reach(self) -> None:
-        self._run(_RAW, {"_raw_params": "true"})
+        self._run_module(_RAW, {"_raw_params": "true"})
 
-    def _run(
+    def _run_module(
         self, module: str, args: Mapping[str, object], check_mode: bool | None = None
     ) -> Result:
         self._go_on()
@@ -218,7 +218,7 @@ class RemoteHand(Hand):
             result = self._delegation.run(
                 self.host,
                 full_name(module),
-                _given(args),
+                _without_none(args),
                 check_mode,
                 self._limit,
                 environment,
@@ -230,7 +230,7 @@ class RemoteHand(Hand):
                 self.host, str(_in_inventory(self.host, words, self._delegation.variables))
             )
         if self._limit and result.get("timedout"):
-            raise Late(self.host, self._limit)
+            raise HostTimeout(self.host, self._limit)
         return self._of_this_host(result)
 
 
@@ -243,8 +243,8 @@ def _in_inventory(host: str, problem: Exception, variables: Variables | None) ->
     if not names or host in names or host == "localhost":
         return problem
     return AnsibleConnectionFailure(
-        f"{as_sentence(problem)} {host} is not in the inventory. If it has left the fleet: ansible-playbook drover.compute.host_remove -e "
-        f"drover_host={host}"
+        f"{as_sentence(problem)} {host} is not in the inventory. If it has left the fleet:"
+        f" ansible-playbook drover.compute.host_remove -e drover_host={host}"
     )
 
 
@@ -253,5 +253,5 @@ def full_name(module: str) -> str:
     return module if "." in module else f"drover.compute.{module}"
 
 
-def _given(args: Mapping[str, object]) -> dict[str, object]:
+def _without_none(args: Mapping[str, object]) -> dict[str, object]:
     return {key: value for key, value in args.items() if value is not None}

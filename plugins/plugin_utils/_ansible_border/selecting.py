@@ -41,8 +41,8 @@ def selector_of(args: Mapping[str, object], *others: str) -> Selector | None:
     for name in others:
         if args.get(name):
             raise DroverError(
-                f"Give {name} or a selector, not both: {name} (drover_{name}) is {args[name]!r}, the selector (drover_selector) is {text!r}. "
-                "Nothing was done."
+                f"Give {name} or a selector, not both: {name} (drover_{name}) is {args[name]!r},"
+                f" the selector (drover_selector) is {text!r}. Nothing was done."
             )
     return labels.parse(text)
 
@@ -67,7 +67,8 @@ def instances(
     with store.read() as connection:
         selected = label_rows.instances(connection, selector)
     show(
-        f"The selector {selector} selects {len(selected)}: {', '.join(each['name'] for each in selected)}"
+        f"The selector {selector} selects {len(selected)}:"
+        f" {', '.join(each['name'] for each in selected)}"
     )
     return list(selected)
 
@@ -80,12 +81,15 @@ def refuse_unseen(selector: str, found: Iterable[Mapping[str, str]]) -> None:
     """
     names = [each["name"] for each in found]
     words = [
-        each["name"]
-        if _PLAIN.fullmatch(each["name"]) and names.count(each["name"]) == 1
-        else each["uuid"]
+        (
+            each["name"]
+            if _PLAIN.fullmatch(each["name"]) and names.count(each["name"]) == 1
+            else each["uuid"]
+        )
         for each in found
     ]
     raise DroverError(
-        f"Nothing was removed: a selector may select more than you have in mind. {selector} selects {', '.join(names)}. To remove these, name "
-        f"them in its place: -e drover_instances={','.join(words)}, or instances: [{', '.join(words)}] in a task."
+        f"Nothing was removed: a selector may select more than you have in mind. {selector} selects"
+        f" {', '.join(names)}. To remove these, name them in its place: -e"
+        f" drover_instances={','.join(words)}, or instances: [{', '.join(words)}] in a task."
     )

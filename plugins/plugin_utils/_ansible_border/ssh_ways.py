@@ -46,7 +46,8 @@ def prepare(connection: Any, probe: bool = False) -> None:
         return
     given = str(connection.get_option("ssh_args") or "")
     connection.set_option(
-        "ssh_args", past_masters(given) if probe else _joined(_own_master(connection), given, ALIVE)
+        "ssh_args",
+        past_masters(given) if probe else _join_arguments(_own_master(connection), given, ALIVE),
     )
     setattr(connection, _PREPARED, True)
 
@@ -56,10 +57,10 @@ def past_masters(given: str) -> str:
 
     :param given: the arguments of the operator.
     """
-    return _joined(f"{PAST_MASTERS} -o ConnectTimeout={CONNECT}", given, ALIVE)
+    return _join_arguments(f"{PAST_MASTERS} -o ConnectTimeout={CONNECT}", given, ALIVE)
 
 
-def _joined(*arguments: str) -> str:
+def _join_arguments(*arguments: str) -> str:
     return " ".join(each for each in arguments if each)
 
 
@@ -74,7 +75,7 @@ def _own_master(connection: Any) -> str:
         return ""
     folder = unfrackpath(connection.get_option("control_path_dir"))
     place = [
-        _run(),
+        _name_of_run(),
         *(str(connection.get_option(name)) for name in ("host", "port", "remote_user")),
     ]
     # The name is as short as Ansible's own, because the path of a socket has a limit.
@@ -87,7 +88,7 @@ def _own_master(connection: Any) -> str:
 
 
 @functools.lru_cache(maxsize=1)
-def _run() -> str:
+def _name_of_run() -> str:
     """Return a name of this run of ansible-playbook, the parent of its workers.
 
     Processes that a worker begins have the same name.

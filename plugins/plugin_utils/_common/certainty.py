@@ -192,7 +192,8 @@ def has_arrived(order: Mapping[str, object], result: Mapping[str, object]) -> Pr
     if result.get("destination_state") in (None, "absent"):
         return None
     return Proof(
-        f"It is {result['destination_state']} on {order['destination']}, and {order['source']} no longer has it."
+        f"It is {result['destination_state']} on {order['destination']}, and {order['source']} no"
+        " longer has it."
     )
 
 

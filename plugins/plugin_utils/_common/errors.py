@@ -45,7 +45,9 @@ class InvalidSpecs(DroverError):
 
 
 class Unreachable(DroverError):
-    """A host cannot be reached, or was lost. ``cause_of_it`` is Ansible's own error, or its words."""
+    """A host cannot be reached, or was lost. ``cause_of_it`` is Ansible's own error, or its
+    words.
+    """
 
     def __init__(self, host: str, problem: object) -> None:
         super().__init__(
@@ -55,7 +57,8 @@ class Unreachable(DroverError):
 
 
 class NotThisHost(Unreachable):
-    """Another machine answers in place of a host. The host itself was not reached, and nothing is known of it.
+    """Another machine answers in place of a host. The host itself was not reached, and nothing is
+    known of it.
 
     refused: True if that machine did nothing, because it knew that it is another one.
     """
@@ -79,7 +82,7 @@ class TimeOver(RunOver):
         self.limit = limit
 
 
-class Uncertain(DroverError):
+class UncertainOrder(DroverError):
     """The result of an order is not known: it may be done, or still continue."""
 
     def __init__(self, message: str, **details: Any) -> None:
@@ -93,7 +96,7 @@ class Answers(DroverError):
         super().__init__(message, answers=True)
 
 
-class Late(DroverError):
+class HostTimeout(DroverError):
     """A host did not answer in the seconds that a call had. The operation that was begun there may
     continue.
     """
@@ -133,7 +136,8 @@ def said_once(found: Iterable[tuple[str, str]], start: str = "") -> list[str]:
     """Return the sentences about many things, each only once: "...  The same for web2, web3 and 118
     more."
 
-    :param found: pairs of a name and a sentence about it. Sentences that differ in the name alone are the same.
+    :param found: pairs of a name and a sentence about it. Sentences that differ in the name alone
+        are the same.
     :param start: the beginning of the additions, such as blanks of a list.
     """
     groups: dict[str, list[tuple[str, str]]] = {}
@@ -173,7 +177,8 @@ def refuse_unknown_rules(lifted: Iterable[str], rules: Collection[str]) -> None:
     unknown = sorted(set(lifted) - set(rules))
     if unknown:
         raise DroverError(
-            f"There is no rule named {', '.join(unknown)} to lift; the rules are {', '.join(rules)}. Nothing was changed."
+            f"There is no rule named {', '.join(unknown)} to lift; the rules are"
+            f" {', '.join(rules)}. Nothing was changed."
         )
 
 
@@ -190,20 +195,21 @@ def require(name: str, module: object) -> None:
     :param module: the imported module, or None.
     """
     if module is None:
-        raise _missing(name)
+        raise _missing_package(name)
 
 
-def _missing(name: str) -> DroverError:
+def _missing_package(name: str) -> DroverError:
     # Some packages of the collection leave out all but its plugins, roles and playbooks.
     requirement = f"-r {_REQUIREMENTS}" if os.path.exists(_REQUIREMENTS) else name
     return DroverError(
-        f"The Python package {name} is missing on this controller. Install what drover.compute needs, into the Python that runs Ansible: "
-        f"{sys.executable} -m pip install {requirement}"
+        f"The Python package {name} is missing on this controller. Install what drover.compute"
+        f" needs, into the Python that runs Ansible: {sys.executable} -m pip install {requirement}"
     )
 
 
 class MissingPackage:
-    """Stands in for a Python package that is not installed: false, and each use raises require()'s sentence.
+    """Stands in for a Python package that is not installed: false, and each use raises require()'s
+    sentence.
 
     :param name: the package as pip knows it.
     """
@@ -218,7 +224,7 @@ class MissingPackage:
         # Python itself reads names such as __wrapped__; an AttributeError means that there is none.
         if attribute.startswith("__"):
             raise AttributeError(attribute)
-        raise _missing(self._name)
+        raise _missing_package(self._name)
 
     def __call__(self, *args: object, **kwargs: object) -> NoReturn:
-        raise _missing(self._name)
+        raise _missing_package(self._name)

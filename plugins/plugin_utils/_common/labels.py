@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Labels of instances and hosts, and selectors of them. The rule for a label is in module_utils/_domain/labels.py."""
+"""Labels of instances and hosts, and selectors of them. The rule for a label is in
+module_utils/_domain/labels.py.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ def checked(labels: Any, where: str, removals: bool = False) -> dict[str, Any]:
         if not (texts.is_word(value) or (value is None and removals)):
             quoted = " Put it into quotes." if isinstance(value, (bool, int, float)) else ""
             raise DroverError(
-                f"{where}: the label {key} cannot be {shown(value)}. A value is a text of {texts.RULE}.{quoted}"
+                f"{where}: the label {key} cannot be {shown(value)}. A value is a text of"
+                f" {texts.RULE}.{quoted}"
             )
     return dict(labels)
 
@@ -60,9 +63,10 @@ def from_metadata(metadata: Mapping[str, Any], who: str) -> tuple[dict[str, str]
     if not bad:
         return labels, []
     return labels, [
-        f"{who}: these parts of its labels cannot be read, and were ignored: {some(sorted(map(shown, bad)))}. A key and a value have {texts.RULE}; "
-        f"each key stands once, and there are at most {texts.MOST}. Correct the element {texts.ELEMENT} of its metadata in libvirt, or set the "
-        "label again with drover.compute.instance_labels."
+        f"{who}: these parts of its labels cannot be read, and were ignored:"
+        f" {some(sorted(map(shown, bad)))}. A key and a value have {texts.RULE}; each key stands"
+        f" once, and there are at most {texts.MOST}. Correct the element {texts.ELEMENT} of its"
+        " metadata in libvirt, or set the label again with drover.compute.instance_labels."
     ]
 
 
@@ -94,6 +98,7 @@ def _requirement(part: str, text: str) -> Requirement:
     key, value = key.strip(), value.strip()
     if not texts.is_word(key) or (equals and not texts.is_word(value)):
         raise DroverError(
-            f"The selector {shown(text)} cannot be read at {shown(part)}. {_EXAMPLE}: commas mean and; a key and a value have {texts.RULE}."
+            f"The selector {shown(text)} cannot be read at {shown(part)}. {_EXAMPLE}: commas mean"
+            f" and; a key and a value have {texts.RULE}."
         )
     return Requirement(key, value if equals else None, negated)

@@ -18,7 +18,8 @@ def to_plain(value: Any) -> Any:
 
     A date or time, as YAML reads one, becomes the text it is in ISO 8601.
 
-    :param value: None, bool, str, int, float, bytes, date, or dicts, lists, tuples and sets of them.
+    :param value: None, bool, str, int, float, bytes, date, or dicts, lists, tuples and sets of
+        them.
     :raises TypeError: for any other type, so that nothing odd leaks into the store or a result.
     """
     if value is None or isinstance(value, bool):

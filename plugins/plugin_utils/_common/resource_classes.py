@@ -19,17 +19,20 @@ class DiscoveredClass(NamedTuple):
 
     #: The key of the class in the facts of domains; None if libvirt does not report the amount.
     key: str | None = None
-    #: The path of its total in the facts of the module hypervisor_info; empty for CPUs, which the tracker divides by the CPU sets.
+    #: The path of its total in the facts of the module hypervisor_info; empty for CPUs, which the
+    #: tracker divides by the CPU sets.
     total: tuple[str, ...] = ()
     #: The unit of an amount; pieces without one.
     unit: str | None = None
     #: True if each request, flavor and instance has an amount, by ``key``; the store has a column
     #: of that name, too.
     sized: bool = False
-    #: The option of compute_node for the amount kept for the host, and how many of its units are one of the class.
+    #: The option of compute_node for the amount kept for the host, and how many of its units are
+    #: one of the class.
     reserved: str = ""
     reserved_unit: int = 1
-    #: The option of compute_node for its allocation ratio; without one the ratio is always ``initial_ratio``.
+    #: The option of compute_node for its allocation ratio; without one the ratio is always
+    #: ``initial_ratio``.
     ratio: str | None = None
     #: See Nova's initial_*_allocation_ratio: it counts while neither the option nor the store has a
     #: value.
@@ -60,7 +63,8 @@ DISCOVERED = {
         "disk_allocation_ratio",
     ),
 }
-#: Resource class -> its key in requests, flavors and instances, which is its column in the store too.
+#: Resource class -> its key in requests, flavors and instances, which is its column in the store
+#: too.
 KEYS = {name: each.key for name, each in DISCOVERED.items() if each.sized and each.key}
 #: Resource class -> its unit. The others are counted in pieces.
 UNITS = {name: each.unit for name, each in DISCOVERED.items() if each.unit}
@@ -80,7 +84,9 @@ def pool_class(name: str) -> str:
 
 
 def remember_pools(names: Iterable[str]) -> None:
-    """Keep the names of storage pools for pool_of(): their classes do not keep small letters and signs."""
+    """Keep the names of storage pools for pool_of(): their classes do not keep small letters and
+    signs.
+    """
     _POOLS.update({pool_class(name): name for name in names})
 
 
@@ -90,12 +96,16 @@ def known_pools() -> set[str]:
 
 
 def pool_of(name: str) -> str:
-    """Return the name of a storage pool for people by its class: as hosts have declared it, else in small letters."""
+    """Return the name of a storage pool for people by its class: as hosts have declared it, else in
+    small letters.
+    """
     return _POOLS.get(name) or name.removeprefix(POOL_PREFIX).lower()
 
 
 def words_of(name: str) -> str:
-    """Return a resource class as a sentence names it: storage pools by their names, all others by the class."""
+    """Return a resource class as a sentence names it: storage pools by their names, all others by
+    the class.
+    """
     return f"storage pool {pool_of(name)} (GiB)" if name.startswith(POOL_PREFIX) else name
 
 
@@ -123,14 +133,17 @@ def of_domain(facts: Mapping[str, object]) -> dict[str, int]:
     """Return the amounts of each resource class that a domain takes: the larger of its amount now,
     while it runs, and its amount at its next start.
 
-    More memory or CPUs may have been plugged into it, and its definition may have been changed since it was started.
+    More memory or CPUs may have been plugged into it, and its definition may have been changed
+    since it was started.
     """
     now = to_resources({key: facts.get(RUNNING + key) for key in KEYS.values()})
     return {name: max(amount, now[name]) for name, amount in to_resources(facts).items()}
 
 
 def to_resources(sizes: Mapping[str, Any]) -> dict[str, int]:
-    """Return the amount of each resource class from a mapping with vcpus, memory_mb (MiB) and disk_gb (GiB)."""
+    """Return the amount of each resource class from a mapping with vcpus, memory_mb (MiB) and
+    disk_gb (GiB).
+    """
     return {name: int(sizes.get(key) or 0) for name, key in KEYS.items()}
 
 

@@ -26,8 +26,8 @@ PATTERN = rf"^\s*[0-9]+(\.[0-9]+)?(\s*[{_LETTERS}{_LETTERS.lower()}]([iI]?[bB])?
 def read(where: str, value: Any, unit: str, least: int = 0, refuse: Refusal = DroverError) -> int:
     """Return a size in MIB or GIB.
 
-    A number without a unit counts in that unit. K, M, G, T and P are powers of 1024, with or without iB, as in libvirt and QEMU. KB, MB
-    and so on are powers of 1000, as in libvirt.
+    A number without a unit counts in that unit. K, M, G, T and P are powers of 1024, with or
+    without iB, as in libvirt and QEMU. KB, MB and so on are powers of 1000, as in libvirt.
 
     :param where: the beginning of the sentence, such as ``instance web1: memory_mb``.
     :raises DroverError: or the exception of ``refuse``; it is not a size, not whole in the unit, or
@@ -36,23 +36,24 @@ def read(where: str, value: Any, unit: str, least: int = 0, refuse: Refusal = Dr
     if isinstance(value, str):
         found = _SIZE.fullmatch(value.strip())
         if found is not None:
-            size = _count(found[1], found[2], (found[3] or "").lower() == "b") / _BYTES[unit]
+            size = _bytes_of(found[1], found[2], (found[3] or "").lower() == "b") / _BYTES[unit]
             if size.denominator != 1:
                 raise refuse(
-                    f"{where} is {value.strip()}, which is not a whole number of {unit}. Write {_around(size, unit, least)}."
+                    f"{where} is {value.strip()}, which is not a whole number of {unit}. Write"
+                    f" {_around(size, unit, least)}."
                 )
             value = int(size)
         else:
             value = int(value) if re.fullmatch(r"\s*[+-]?[0-9]{1,20}\s*", value) else value
     if not validation.is_whole(value, least):
         raise refuse(
-            f"{where} must be a whole number of {unit} from {least} to {MOST}, or a size such as 512MiB, 4GiB or 2T, "
-            f"not {validation.shown(value)}."
+            f"{where} must be a whole number of {unit} from {least} to {MOST}, or a size such as"
+            f" 512MiB, 4GiB or 2T, not {validation.shown(value)}."
         )
     return int(value)
 
 
-def _count(number: str, letter: str, decimal: bool) -> Fraction:
+def _bytes_of(number: str, letter: str, decimal: bool) -> Fraction:
     """Return a size in bytes."""
     return Fraction(number) * (1000 if decimal else 1024) ** (_LETTERS.index(letter.upper()) + 1)
 

@@ -186,7 +186,8 @@ def refuse_unknown(
                 else did_you_mean(general, known_names).replace(".N", ".0")
             )
             raise DroverError(
-                f"{where}: there is no {kind} {key}{near}. Correct it or take it out; the page on hardware lists those that there are."
+                f"{where}: there is no {kind} {key}{near}. Correct it or take it out; the page on"
+                " hardware lists those that there are."
             )
 
 

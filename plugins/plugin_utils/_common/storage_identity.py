@@ -35,7 +35,7 @@ def of_path(path: str, node: Mapping[str, object]) -> str | None:
     if not covering:
         return None
     dummy, dummy2, share, folder = max(covering, key=lambda each: each[:2])
-    return _below(share, path[len(folder.rstrip("/")) :]) if share else None
+    return _join_share(share, path[len(folder.rstrip("/")) :]) if share else None
 
 
 def _known_folders(node: Mapping[str, Any]) -> list[tuple[str | None, str | None]]:
@@ -120,7 +120,7 @@ def of_disk(disk: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
             (each for each in node.get("pools") or () if each.get("name") == name), {}
         )
         if pool.get("shared_id"):
-            return _below(pool["shared_id"], volume)
+            return _join_share(pool["shared_id"], volume)
         if not pool.get("path"):
             return None
         path = posixpath.join(pool["path"], volume)
@@ -143,7 +143,8 @@ def names_on_network(
     """Return the names of a disk that is no file of its host, each with its text: the name in the
     domain, and for Ceph also the pool and image alone.
 
-    Hosts may name the monitors of one cluster differently, so the text alone does not find all users.
+    Hosts may name the monitors of one cluster differently, so the text alone does not find all
+    users.
     """
     text = anywhere(disk, node)
     if kinds.of_disk(disk).source is not Source.SERVER and not text:
@@ -271,5 +272,5 @@ def _overlap(one: str, other: str) -> bool:
     )
 
 
-def _below(share: str, rest: str) -> str:
+def _join_share(share: str, rest: str) -> str:
     return f"{share.rstrip('/')}{posixpath.normpath('/' + rest.lstrip('/'))}"

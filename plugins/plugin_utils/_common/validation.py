@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Checks of whole numbers, uuids, names of hosts and keys: one rule and one sentence for each, wherever people or hosts give them."""
+"""Checks of whole numbers, uuids, names of hosts and keys: one rule and one sentence for each,
+wherever people or hosts give them.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,9 @@ def read_whole(
     most: int | None = MOST,
     refuse: Refusal = DroverError,
 ) -> int:
-    """Return a whole number; as check_whole(), but digits in a text count, as templates and the command line give them."""
+    """Return a whole number; as check_whole(), but digits in a text count, as templates and the
+    command line give them.
+    """
     if isinstance(value, str) and _DIGITS.fullmatch(value.strip()):
         value = int(value)
     check_whole(where, value, least, most, refuse)
@@ -101,7 +105,8 @@ def read_uuid(where: str, value: object, refuse: Refusal = DroverError) -> str:
     uuid_text = canonical_uuid(value)
     if uuid_text is None:
         raise refuse(
-            f"{where} must be a uuid such as 1b4e28ba-2fa1-11d2-883f-0016d3cca427, not {shown(value)}."
+            f"{where} must be a uuid such as 1b4e28ba-2fa1-11d2-883f-0016d3cca427, not"
+            f" {shown(value)}."
         )
     return uuid_text
 
@@ -138,7 +143,8 @@ def check_keys(
 
 
 def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
-    """Return a question in brackets with the known name that is nearest to another one; empty when none is near.
+    """Return a question in brackets with the known name that is nearest to another one; empty when
+    none is near.
 
     :param prefix: the prefix of all names; it makes no name nearer.
     """
@@ -148,14 +154,16 @@ def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
 
 
 def host_names(given: Iterable[object]) -> list[str]:
-    """Return the names of hosts in their natural order, each once; a text may have several, with commas between them.
+    """Return the names of hosts in their natural order, each once; a text may have several, with
+    commas between them.
 
     :raises PlanError: there is none.
     """
     names = {part.strip() for each in given for part in str(each).split(",")} - {""}
     if not names:
         raise PlanError(
-            "Which host? Name at least one, such as kvm1, or several as kvm1,kvm2. Nothing was done."
+            "Which host? Name at least one, such as kvm1, or several as kvm1,kvm2. Nothing was"
+            " done."
         )
     return sorted(names, key=natural)
 
@@ -180,16 +188,19 @@ def unknown_host(host: str, known: Iterable[str], refuse: Refusal = PlanError) -
     names = sorted(set(known), key=natural)
     if not names:
         return refuse(
-            f"Host {host} is not in the store, which is empty. Run the playbook drover.compute.discover first."
+            f"Host {host} is not in the store, which is empty. Run the playbook"
+            " drover.compute.discover first."
         )
     # A list in JSON arrives in Python's spelling.
     several = [each for each in re.split(r"[\s,:;\[\]'\"]+", host) if each]
     if len(several) > 1 and set(several) & set(names):
         return refuse(
-            f"{host} names {len(several)} hosts, and one host is wanted here. Run it once for each host; nothing was done."
+            f"{host} names {len(several)} hosts, and one host is wanted here. Run it once for each"
+            " host; nothing was done."
         )
     return refuse(
-        f"Host {host} is not in the store{which_name(host, names)}. Known hosts: {some(names, 10)}. Run drover.compute.discover if it is new."
+        f"Host {host} is not in the store{which_name(host, names)}. Known hosts: {some(names, 10)}."
+        " Run drover.compute.discover if it is new."
     )
 
 
@@ -210,7 +221,10 @@ def why_no_uri(uri: str) -> str | None:
         parts = urllib.parse.urlsplit(uri)
         _port = parts.port
     except ValueError:
-        return "its host or its port cannot be read, and an IPv6 address needs brackets, such as qemu+ssh://root@[fd00::20]/system"
+        return (
+            "its host or its port cannot be read, and an IPv6 address needs brackets, such as"
+            " qemu+ssh://root@[fd00::20]/system"
+        )
     return None if parts.scheme else "it has no scheme, such as qemu+ssh://"
 
 

@@ -23,7 +23,10 @@ _WORDS = (
     ),
     (
         r"mapping values are not allowed",
-        "this line has a second colon or does not fit the line above. Put text with a colon into quotes",
+        (
+            "this line has a second colon or does not fit the line above. Put text with a colon"
+            " into quotes"
+        ),
     ),
     (
         r"could not find expected ':'",

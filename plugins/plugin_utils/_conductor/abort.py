@@ -55,7 +55,8 @@ class Abort:
         unmoved = names.keys() - {order["uuid"] for order in orders}
         if unmoved:
             self._say(
-                f"No move off {self._host} is under way of: {', '.join(sorted(names[uuid] for uuid in unmoved))}. Nothing was aborted there."
+                f"No move off {self._host} is under way of:"
+                f" {', '.join(sorted(names[uuid] for uuid in unmoved))}. Nothing was aborted there."
             )
         if not orders and not names:
             self._say(f"No move off {self._host} is under way, so nothing was aborted there.")
@@ -68,9 +69,10 @@ class Abort:
                 outcomes = self._moves.aborter().abort(
                     [order for order in orders if order["migration"] not in over]
                 )
-        except leases.Held as other:
+        except leases.LeaseHeld as other:
             self._say(
-                f"{other.holder} {self._host} stops the moves, and that run writes down how they end."
+                f"{other.holder} {self._host} stops the moves, and that run writes down how they"
+                " end."
             )
             outcomes = self._wait_for_holder(orders, answers)
         refuse_unknown_whereabouts(outcomes)
@@ -105,7 +107,8 @@ class Abort:
         outcomes += self._unwritten(unended, {answer["uuid"]: answer for answer in answers})
         for each in outcomes:
             self._say(
-                f"{each['name']}: {each['source']} -> {each['destination']}, {each['status']}: {each['message']}"
+                f"{each['name']}: {each['source']} -> {each['destination']}, {each['status']}:"
+                f" {each['message']}"
             )
         return outcomes
 
@@ -122,5 +125,6 @@ class Abort:
             yield outcome_of(
                 order,
                 status,
-                f"{message} The run that holds the lease of {self._host} has not written it down; the next run does.",
+                f"{message} The run that holds the lease of {self._host} has not written it down;"
+                " the next run does.",
             )

@@ -25,8 +25,8 @@ from .._definitions.devices_there import (
     INTERFACE,
     RESIZE,
     SETTINGS,
-    Change,
     Difference,
+    InstanceChange,
 )
 from .._records.domains import ReportedDomain
 from .._records.flavors import FlavorFields
@@ -38,7 +38,7 @@ from .fleet_cpu import FleetCpus
 from .instance_devices import DeviceRequest, InstanceDevices
 from .instance_operations import InstanceOperations
 from .ports import Ports
-from .resize import Resize, ResizeRequest
+from .resize import ResizeRequest, ResizeRun
 from .resize_steps import ResizeSteps, has_arrived
 from .settings import ResizeSettings
 
@@ -82,8 +82,8 @@ class Alignment:
             each failure).
         """
         by_uuid = {each["uuid"]: each for each in definitions if each["state"] not in NOT_THERE}
-        recorded, of_store = self._known(list(by_uuid))
-        looks = self._look([each.named for each in recorded.values()])
+        recorded, of_store = self._read_records(list(by_uuid))
+        looks = self._read_domains([each.named for each in recorded.values()])
         self._read_fleet_cpus(
             [each for uuid, each in recorded.items() if _asks_for_fleet_cpu(by_uuid[uuid])]
         )
@@ -97,19 +97,20 @@ class Alignment:
             deviations = self._compare(definition, instance, facts, of_store)
             if facts is None:
                 lines += [
-                    f"{definition['name']}: {reason}; it is compared with what the last discovery saw."
+                    f"{definition['name']}: {reason}; it is compared with what the last discovery"
+                    " saw."
                 ]
                 if self._apply:
                     self.failed.append(f"{definition['name']} was not changed: {reason}.")
             elif self._apply:
-                done = self._bring(definition, instance, deviations, facts)
+                done = self._align_instance(definition, instance, deviations, facts)
                 changed = changed or done
                 if done and not self._settings.check_mode:
                     # The output shows the domain as it is now, not the change that was ordered.
-                    again, of_store = self._known([uuid])
+                    again, of_store = self._read_records([uuid])
                     self._read_fleet_cpus(again.values() if _asks_for_fleet_cpu(definition) else [])
                     facts, reason = (
-                        self._look([again[uuid].named])[uuid]
+                        self._read_domains([again[uuid].named])[uuid]
                         if uuid in again
                         else (None, "it is gone")
                     )
@@ -124,7 +125,7 @@ class Alignment:
             lines.append(differences.APPLY)
         return {"changed": changed, "lines": lines, "problems": self.failed}
 
-    def _known(self, uuids: Sequence[str]) -> tuple[dict[str, _Known], dict[str, Any]]:
+    def _read_records(self, uuids: Sequence[str]) -> tuple[dict[str, _Known], dict[str, Any]]:
         """Return the records of instances, by uuid, and the flavors of the store, by name."""
         with self._ports.store.read() as connection:
             gone: list[Any] = []
@@ -147,7 +148,9 @@ class Alignment:
         if hosts:
             self._fleet_cpus.update(FleetCpus(self._ports.store, self._ports.hosts).kept_for(hosts))
 
-    def _look(self, named: Sequence[NamedInstance]) -> dict[str, tuple[ReportedDomain | None, str]]:
+    def _read_domains(
+        self, named: Sequence[NamedInstance]
+    ) -> dict[str, tuple[ReportedDomain | None, str]]:
         """Look at instances, with one call for each host.
 
         :returns: by uuid the facts of the domain, or None with the reason why it was not seen.
@@ -180,7 +183,10 @@ class Alignment:
                 elif look["domain"] is None or look["domain"].get("uuid") != uuid:
                     facts[uuid] = (
                         None,
-                        f"{host} does not show its domain, so drover.compute.discover has to find it",
+                        (
+                            f"{host} does not show its domain, so drover.compute.discover has to"
+                            " find it"
+                        ),
                     )
                 else:
                     facts[uuid] = (look["domain"], "")
@@ -204,7 +210,7 @@ class Alignment:
             )
         return differences.found(definition, known.listed, known.kept, facts, str(folder), of_store)
 
-    def _bring(
+    def _align_instance(
         self,
         definition: Resolved,
         known: _Known,
@@ -226,7 +232,7 @@ class Alignment:
                 self.failed.append(f"{name} was not resized before its other changes are made.")
                 continue
             try:
-                if not self._make(known.named, change):
+                if not self._make_change(known.named, change):
                     continue
             except TimeOver:
                 raise
@@ -236,14 +242,14 @@ class Alignment:
             changed = True
             before.update({each.key: each.there for each in found if each.key in keys})
             after.update({each.key: each.wanted for each in found if each.key in keys})
-            self._say(name, keys, change, facts)
+            self._say_change(name, keys, change, facts)
         if before:
             self.changes.append((name, before, after))
         return changed
 
     def _open_resize(
         self, definition: Resolved, named: NamedInstance
-    ) -> tuple[list[str], Change] | None:
+    ) -> tuple[list[str], InstanceChange] | None:
         """Return the change that ends a resize of an earlier run to the sizes of the definition."""
         if named["migration"] is None:
             return None
@@ -258,10 +264,15 @@ class Alignment:
         sizes: Mapping[str, object] = (
             dict(resize["given"]) if resize["given"] else {"flavor": resize["new"]["flavor"]}
         )
-        return ["the resize that an earlier run began"], Change(RESIZE, sizes)
+        return ["the resize that an earlier run began"], InstanceChange(RESIZE, sizes)
 
-    def _say(self, name: str, keys: Sequence[str], change: Change, facts: ReportedDomain) -> None:
-        text = f"{name}: {'would change' if self._settings.check_mode else 'changed'} {', '.join(keys)}"
+    def _say_change(
+        self, name: str, keys: Sequence[str], change: InstanceChange, facts: ReportedDomain
+    ) -> None:
+        text = (
+            f"{name}: {'would change' if self._settings.check_mode else 'changed'}"
+            f" {', '.join(keys)}"
+        )
         if change.kind == RESIZE:
             running = facts["state"] not in ("shutoff", "crashed")
             again = (
@@ -269,17 +280,20 @@ class Alignment:
                 if running
                 else ""
             )
-            text += f"{again}. End the resize with drover.compute.instance_resize and drover_resize=confirm or revert"
+            text += (
+                f"{again}. End the resize with drover.compute.instance_resize and"
+                " drover_resize=confirm or revert"
+            )
         self._ports.say(f"{text}.")
 
-    def _make(self, named: NamedInstance, change: Change) -> bool:
+    def _make_change(self, named: NamedInstance, change: InstanceChange) -> bool:
         """Make one change. Return True if it changed anything."""
         instance = {"uuid": named["uuid"], "name": named["name"]}
         if change.kind == RESIZE:
             given = dict(change.given)
             size = NewSize(given["flavor"]) if "flavor" in given else NewSize(None, given)  # type: ignore[arg-type]
             return bool(
-                Resize(self._ports, ResizeRequest([instance], self._settings, size)).run()[
+                ResizeRun(self._ports, ResizeRequest([instance], self._settings, size)).run()[
                     "changed"
                 ]
             )
@@ -301,7 +315,7 @@ def _asks_for_fleet_cpu(definition: Resolved) -> bool:
     return (definition.get("cpu") or {}).get("mode") == hardware_fields.FLEET
 
 
-def _steps(found: Sequence[Difference]) -> list[tuple[list[str], Change]]:
+def _steps(found: Sequence[Difference]) -> list[tuple[list[str], InstanceChange]]:
     """Return the changes of an instance with the keys of their differences, the resize last.
 
     Settings are one change together, and so are sizes.
@@ -318,12 +332,15 @@ def _steps(found: Sequence[Difference]) -> list[tuple[list[str], Change]]:
         else:
             devices.append(([difference.key], difference.change))
     settings, resize = (
-        [(keys, Change(kind, given))] if keys else [] for kind, (keys, given) in joined.items()
+        [(keys, InstanceChange(kind, given))] if keys else []
+        for kind, (keys, given) in joined.items()
     )
     return [*settings, *devices, *resize]
 
 
-def _open_order(named: NamedInstance, facts: ReportedDomain) -> tuple[list[str], Change] | None:
+def _open_order(
+    named: NamedInstance, facts: ReportedDomain
+) -> tuple[list[str], InstanceChange] | None:
     """Return the change that closes an open order of an earlier run.
 
     The earlier run attached a device or made a disk larger. The change has the present device or
@@ -337,7 +354,9 @@ def _open_order(named: NamedInstance, facts: ReportedDomain) -> tuple[list[str],
                 and (size := disk.get("capacity_bytes"))
                 and size % GIB == 0
             ):
-                return keys, Change(GROWTH, {"target": disk["target"], "size_gb": size // GIB})
+                return keys, InstanceChange(
+                    GROWTH, {"target": disk["target"], "size_gb": size // GIB}
+                )
     if named["task_state"] != orders.ATTACHING:
         return None
     for disk in facts["disks"]:
@@ -350,10 +369,10 @@ def _open_order(named: NamedInstance, facts: ReportedDomain) -> tuple[list[str],
                 "path": disk["source"],
                 **{key: disk[key] for key in ("format", "bus", "readonly", "target")},
             }
-            return keys, Change(DISK, options)
+            return keys, InstanceChange(DISK, options)
     for nic in facts["interfaces"]:
         if nic["type"] in ("bridge", "network") and nic["source"]:
-            return keys, Change(
+            return keys, InstanceChange(
                 INTERFACE, {nic["type"]: nic["source"], "mac": nic["mac"], "model": nic["model"]}
             )
     return None

@@ -19,7 +19,9 @@ LIMIT = 30
 
 
 class Failure(str):
-    """The words of a module that ran on a host and failed there, for example without its libvirt."""
+    """The words of a module that ran on a host and failed there, for example without its
+    libvirt.
+    """
 
 
 def is_read(hosts: Hosts, host: str, limit: int) -> bool:

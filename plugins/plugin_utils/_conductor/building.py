@@ -25,7 +25,7 @@ from ansible_collections.drover.compute.plugins.module_utils._storage import kin
 from ansible_collections.drover.compute.plugins.module_utils._storage.kinds import Source
 
 from .._common import certainty, resource_classes
-from .._common.errors import DroverError, Uncertain, as_sentence
+from .._common.errors import DroverError, UncertainOrder, as_sentence
 from .._placement import claims
 from .._records.claims import Alternate, Claim
 from .._records.domains import ReportedDomain
@@ -51,7 +51,7 @@ UNSETTLED = "It may have been built, so it is not built elsewhere and keeps its 
 TRIES = 3
 
 
-class Settled(TypedDict):
+class BuildResult(TypedDict):
     """The result of a build.
 
     - built: True if the instance runs.
@@ -111,11 +111,17 @@ def _miscounted(disk: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
         None,
     )
     if name is None:
-        return f"{path} is not in the storage pool {disk['pool']}. Nothing was begun: take pool out, or name a file of that pool"
+        return (
+            f"{path} is not in the storage pool {disk['pool']}. Nothing was begun: take pool out,"
+            " or name a file of that pool"
+        )
     advice = (
         f"give the disk pool: {name}" if source else f"take its path out, and give it pool: {name}"
     )
-    return f"{path} counts on the storage pool {name}, and the definition does not say so. Nothing was begun: {advice}"
+    return (
+        f"{path} counts on the storage pool {name}, and the definition does not say so. Nothing was"
+        f" begun: {advice}"
+    )
 
 
 class Building:
@@ -147,12 +153,12 @@ class Building:
         uuid, name, order = wanted["uuid"], wanted["name"], bulk.new_uuid()
         self._refuse_taken(wanted)
         proof = self._prove(uuid, name)
-        if not self._begin(wanted, order):
+        if not self._begin_order(wanted, order):
             return {"changed": False, "domain": None}
         try:
             self.hand.reach()
         except DroverError as problem:
-            self._close(
+            self._close_order(
                 uuid,
                 order,
                 certainty.never_begun(f"{self.host} was not reached, so nothing was begun there."),
@@ -163,7 +169,7 @@ class Building:
                 uncertain=False,
             ) from None
         with self._under_way.known(BUILDS, lambda: [name]):
-            answer = self._order(wanted, order, proof)
+            answer = self._order_build(wanted, order, proof)
         if answer.outcome == certainty.DONE:
             self._record(uuid, order, answer.result["domain"])
             return {
@@ -173,9 +179,9 @@ class Building:
             }
         absent, seen = certainty.unable(self.host, answer), None
         if absent is None:
-            absent, seen = self._look(uuid, wanted.get("uri"), order)
+            absent, seen = self._withdraw_and_read_host(uuid, wanted.get("uri"), order)
         if absent is not None:
-            self._close(uuid, order, absent)
+            self._close_order(uuid, order, absent)
             raise DroverError(
                 f"Instance {name} on {self.host}: {answer.message}", host=self.host, uncertain=False
             )
@@ -207,7 +213,7 @@ class Building:
     def foretell(self, wanted: Mapping[str, Any]) -> dict[str, object]:
         """Return the result that build() would have; change nothing."""
         self._refuse_taken(wanted)
-        options = self._given(wanted)
+        options = self._module_arguments(wanted)
         foreseen = self.hand.foretell("domain", options)
         if foreseen.get("failed") and foreseen.get("links"):
             foreseen = self.hand.foretell("domain", self._with_links(options, foreseen["links"]))
@@ -224,7 +230,7 @@ class Building:
         lifetime: int,
         message: str,
         actor: str | None = None,
-    ) -> Settled:
+    ) -> BuildResult:
         """Find out how an unfinished build ended, and claim the next alternate if possible.
 
         :param alternates: the alternates that are left.
@@ -241,13 +247,15 @@ class Building:
             )
         claims.require_claim(row, node, self.host)
         if row.order_uuid is not None:
-            proof, seen = self._look(uuid, None if node is None else node.uri, row.order_uuid)
+            proof, seen = self._withdraw_and_read_host(
+                uuid, None if node is None else node.uri, row.order_uuid
+            )
             if seen is not None and seen["state"] in BUILT:
                 self._record(uuid, row.order_uuid, seen)
                 return {"built": True, "claim": None}
             if proof is None:
                 raise self._unsettled(row.name, seen, message)
-            self._close(uuid, row.order_uuid, proof)
+            self._close_order(uuid, row.order_uuid, proof)
         elif row.state != claims.BUILDING:
             return {"built": True, "claim": None}
         else:
@@ -272,11 +280,14 @@ class Building:
             )
         proof = certainty.never_begun(f"No order to build it is open at {self.host}.")
         if row.order_uuid is not None:
-            absent, seen = self._look(uuid, None if node is None else node.uri, row.order_uuid)
+            absent, seen = self._withdraw_and_read_host(
+                uuid, None if node is None else node.uri, row.order_uuid
+            )
             if seen is not None and seen["state"] in BUILT:
                 self._record(uuid, row.order_uuid, seen)
                 raise DroverError(
-                    f"Instance {row.name} runs on {self.host}: its build had ended. Nothing was removed: run this again.",
+                    f"Instance {row.name} runs on {self.host}: its build had ended. Nothing was"
+                    " removed: run this again.",
                     host=self.host,
                 )
             if absent is None:
@@ -286,11 +297,12 @@ class Building:
                     else f"{self.host} does not show what is there"
                 )
                 raise DroverError(
-                    f"Instance {row.name}: its build on {self.host} was begun. {state}, so its room is not given back: run this again when "
-                    f"{self.host} answers, or place it again.",
+                    f"Instance {row.name}: its build on {self.host} was begun. {state}, so its room"
+                    f" is not given back: run this again when {self.host} answers, or place it"
+                    " again.",
                     host=self.host,
                 )
-            self._close(uuid, row.order_uuid, absent)
+            self._close_order(uuid, row.order_uuid, absent)
             proof = absent
         with self.store.write(together=True) as connection:
             claims.release(connection, [uuid], proof, time.time())
@@ -304,7 +316,7 @@ class Building:
         lifetime: int,
         message: str,
         actor: str | None,
-    ) -> Settled:
+    ) -> BuildResult:
         refused = ""
         if alternates:
             try:
@@ -321,7 +333,8 @@ class Building:
                 claims.release(connection, [row.uuid], proof, time.time())
         except DroverError as problem:
             raise DroverError(
-                f"{message} Its room is not given back: {problem} To give it back: drover.compute.instance_delete -e drover_instance={row.name}",
+                f"{message} Its room is not given back: {problem} To give it back:"
+                f" drover.compute.instance_delete -e drover_instance={row.name}",
                 uncertain=False,
             ) from problem
         removed = (
@@ -330,8 +343,8 @@ class Building:
             else "What was made was removed"
         )
         raise DroverError(
-            f"{message} Instance {row.name} could not be built and no alternate is left.{refused} {removed} and its room given back: correct the cause and "
-            "run again.",
+            f"{message} Instance {row.name} could not be built and no alternate is left.{refused}"
+            f" {removed} and its room given back: correct the cause and run again.",
             uncertain=False,
         )
 
@@ -351,11 +364,11 @@ class Building:
             self.host, uuid, name, self._looked_at if is_new else None, self._clock.time()
         )
 
-    def _order(
+    def _order_build(
         self, wanted: Mapping[str, object], order: str, proof: certainty.StartProof
     ) -> certainty.Answer:
         """Order the build at the hypervisor."""
-        options = {**self._given(wanted), "order": order}
+        options = {**self._module_arguments(wanted), "order": order}
         answer = starting.order(self.hand, self.host, "domain", options, [proof])
         if answer.outcome == certainty.NOTHING and answer.result.get("links"):
             try:
@@ -366,7 +379,7 @@ class Building:
             answer = starting.order(self.hand, self.host, "domain", options, [proof])
         return answer
 
-    def _given(self, wanted: Mapping[str, object]) -> dict[str, object]:
+    def _module_arguments(self, wanted: Mapping[str, object]) -> dict[str, object]:
         return {**wanted, "state": "running", "timeout": self.timeout, "looked_up": _paths(wanted)}
 
     def _with_links(self, given: Mapping[str, Any], links: Mapping[Any, Any]) -> dict[str, object]:
@@ -400,7 +413,7 @@ class Building:
         # A new file has no user. Only existing files can be taken.
         self._removing.refuse_taken(wanted["uuid"], wanted["name"], self.host, existing)
 
-    def _begin(self, wanted: Mapping[str, Any], order: str) -> bool:
+    def _begin_order(self, wanted: Mapping[str, Any], order: str) -> bool:
         """Open the order. First settle the open order of another run, if there is one.
 
         :returns: False if the instance is built already.
@@ -408,10 +421,10 @@ class Building:
         uuid, settled = wanted["uuid"], None
         for _dummy in range(TRIES):
             try:
-                return self._open(uuid, order, settled)
-            except orders.Open as other:
+                return self._open_order(uuid, order, settled)
+            except orders.OrderOpen as other:
                 settled = other.row.order_uuid
-                proof, seen = self._look(uuid, wanted.get("uri"), settled)
+                proof, seen = self._withdraw_and_read_host(uuid, wanted.get("uri"), settled)
                 if seen is not None and seen["state"] in BUILT:
                     self._record(uuid, settled, seen)
                     return False
@@ -419,7 +432,7 @@ class Building:
                     raise self._unsettled(wanted["name"], seen, str(other)) from None
         raise self._unsettled(wanted["name"], None, "Other runs build it at the same time.")
 
-    def _open(self, uuid: str, order: str, settled: str | None) -> bool:
+    def _open_order(self, uuid: str, order: str, settled: str | None) -> bool:
         with self.store.write(together=True) as connection:
             row = orders.begin(connection, uuid, orders.SPAWNING, order, settled)
             claims.require_claim(row, instances.place(connection, uuid), self.host)
@@ -428,7 +441,7 @@ class Building:
             orders.end(connection, uuid, order)
             return False
 
-    def _look(
+    def _withdraw_and_read_host(
         self, uuid: str, uri: str | None, order: str
     ) -> tuple[certainty.Proof | None, ReportedDomain | None]:
         """Withdraw an order and look at its host.
@@ -440,7 +453,8 @@ class Building:
         proof = certainty.is_absent(self.host, entry)
         kept = [] if entry is None else entry.get("kept_disks", [])
         self.left += [
-            f"The volume {each['path']} of a build that was cut off stays on {self.host}: {each['reason']}."
+            f"The volume {each['path']} of a build that was cut off stays on {self.host}:"
+            f" {each['reason']}."
             for each in kept
         ]
         return proof, None if entry is None or entry["busy"] else entry["domain"]
@@ -455,13 +469,13 @@ class Building:
                 )
                 orders.end(connection, uuid, order)
         except DroverError as problem:
-            raise Uncertain(
-                f"Instance {facts['name']} runs on {self.host}, and that could not be written down: {problem} "
-                "Run drover.compute.place again, which looks there and writes it down.",
+            raise UncertainOrder(
+                f"Instance {facts['name']} runs on {self.host}, and that could not be written down:"
+                f" {problem} Run drover.compute.place again, which looks there and writes it down.",
                 host=self.host,
             ) from None
 
-    def _close(self, uuid: str, order: str, proof: certainty.Proof) -> None:
+    def _close_order(self, uuid: str, order: str, proof: certainty.Proof) -> None:
         """Close the order, because nothing of the instance is on the host."""
         certainty.require(proof)
         try:
@@ -471,7 +485,7 @@ class Building:
                     # A discovery saw it during its build.
                     orders.unseen(connection, uuid, row.compute_node_id)
         except DroverError as problem:
-            raise Uncertain(f"{problem} {proof.sentence}", host=self.host) from None
+            raise UncertainOrder(f"{problem} {proof.sentence}", host=self.host) from None
 
     def _unsettled(self, name: str, seen: ReportedDomain | None, message: str) -> DroverError:
         """Return the error of a build with an uncertain end."""
@@ -483,5 +497,8 @@ class Building:
             if seen is not None
             else f"{self.host} did not show what is there."
         )
-        advice = f"When {self.host} answers, run drover.compute.place again, which goes on with it there."
-        return Uncertain(f"{title}{cause}. {UNSETTLED} {state} {advice}", host=self.host)
+        advice = (
+            f"When {self.host} answers, run drover.compute.place again, which goes on with it"
+            " there."
+        )
+        return UncertainOrder(f"{title}{cause}. {UNSETTLED} {state} {advice}", host=self.host)

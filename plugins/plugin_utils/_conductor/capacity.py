@@ -11,7 +11,7 @@ from typing import Any
 from .._common.errors import DroverError, natural
 from .._planner import growth
 from .._planner.capacity import plan_capacities
-from .._records.history import Growth
+from .._records.history import UseForecast
 from .._records.hosts import FleetColumns
 from .._records.instances import InstanceAmounts
 from .._scheduler.policy import Policy
@@ -79,7 +79,7 @@ def named_plans(
     ]
 
 
-def read_growth(connection: Connection) -> list[Growth]:
+def read_growth(connection: Connection) -> list[UseForecast]:
     """Return when resource classes of zones are full, from the last recorded days."""
     today = int(clock.now(connection) // history.DAY)
     return growth.find(history.read(connection, today - growth.DAYS), today)
@@ -93,8 +93,8 @@ def all_flavors(connection: Connection) -> list[str]:
     names = flavors_by_size(connection)
     if not names:
         raise DroverError(
-            "The store has no flavor to count. Make one with drover.compute.flavor, or give a size, such as drover_vcpus and "
-            "drover_memory_mb (vcpus and memory_mb of the module)."
+            "The store has no flavor to count. Make one with drover.compute.flavor, or give a size,"
+            " such as drover_vcpus and drover_memory_mb (vcpus and memory_mb of the module)."
         )
     return names
 

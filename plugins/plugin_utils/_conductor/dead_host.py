@@ -48,7 +48,7 @@ LIVE = "live-migration"
 COLD = (migration_claims.RESIZE, "migration")
 
 
-class Verdict(NamedTuple):
+class InstanceVerdict(NamedTuple):
     """The decision on one instance.
 
     - migration: its open migration off the dead host; RESUME continues that migration.
@@ -130,7 +130,7 @@ class DeadHost:
             if _is_part(place, move) and place["host"] in self.read
         ]
 
-    def verdicts(self, connection: Connection) -> list[Verdict]:
+    def verdicts(self, connection: Connection) -> list[InstanceVerdict]:
         """Return the decision on each instance, the most important instance first."""
         instances = evacuations.instances(connection, self.host)
         shown = evacuations.shown(connection, [each["uuid"] for each in instances], self.host)
@@ -185,7 +185,7 @@ class DeadHost:
                 and (open_ := why_not_cut(instance, node, self.cut))
             ):
                 act, reason = LEAVE, open_
-            verdicts.append(Verdict(instance, migration, act, place, reason))
+            verdicts.append(InstanceVerdict(instance, migration, act, place, reason))
         return verdicts
 
 
@@ -204,10 +204,16 @@ def why_not_cut(instance: EvacuatedInstance, node: NodeStorage, cut: Collection[
     ]
     advice = f"confirm that {host} is off, or cut that storage off too"
     if not written:
-        return f"it has no disk that {host} could be cut off from, so it may still run there: confirm that {host} is off"
+        return (
+            f"it has no disk that {host} could be cut off from, so it may still run there: confirm"
+            f" that {host} is off"
+        )
     for disk in written:
         if storage_identity.anywhere(disk, node) not in cut:
-            return f"its disk {disk['source']} is on no storage that {host} was cut off from, so it may still run there: {advice}"
+            return (
+                f"its disk {disk['source']} is on no storage that {host} was cut off from, so it"
+                f" may still run there: {advice}"
+            )
     return None
 
 
@@ -231,9 +237,12 @@ def _why_unknown(instance: EvacuatedInstance) -> str | None:
         )
         if later is not None and has_data(now) and has_data(later) and not _is_same(now, later):
             return (
-                f"its disk {now['target']} was {now['source']} in the running guest and is {later['source']} in its definition, from which it would start, "
-                f"and it is not known which of them has the newest data. Look at both. If the right one is {later['source']}: -e drover_evacuate_force="
-                f"{OPEN_DISK_CHANGE}, which lifts just this rule; else put the right data there first, or bring {instance['host']} back, and run this again"
+                f"its disk {now['target']} was {now['source']} in the running guest and is"
+                f" {later['source']} in its definition, from which it would start, and it is not"
+                " known which of them has the newest data. Look at both. If the right one is"
+                f" {later['source']}: -e drover_evacuate_force={OPEN_DISK_CHANGE}, which lifts just"
+                f" this rule; else put the right data there first, or bring {instance['host']}"
+                " back, and run this again"
             )
     does = {
         orders.SWITCHING_DISK: "was just switched over to the copy of a disk",
@@ -249,9 +258,10 @@ def _why_unknown(instance: EvacuatedInstance) -> str | None:
         ]
     )
     return (
-        f"it {does} when {instance['host']} died, and it is not known which of its images has the newest data. Look at the images beside {disks}. If the "
-        f"right ones are {disks}: -e drover_evacuate_force={OPEN_DISK_CHANGE}, which lifts just this rule; else put the right data there first, or bring "
-        f"{instance['host']} back, and run this again"
+        f"it {does} when {instance['host']} died, and it is not known which of its images has the"
+        f" newest data. Look at the images beside {disks}. If the right ones are {disks}: -e"
+        f" drover_evacuate_force={OPEN_DISK_CHANGE}, which lifts just this rule; else put the right"
+        f" data there first, or bring {instance['host']} back, and run this again"
     )
 
 
@@ -287,8 +297,10 @@ def _why_used(
             user = files.user(connection, name, text, instance["uuid"], writes=True, but_host=host)
             if user is not None:
                 return (
-                    f"its disk {disk['source']} is one of {user['name'] or user['uuid']} on {user['host']} too, and both would write to it: take it out of "
-                    "that domain or remove that domain, if it is not the one that is to go on, and run this again"
+                    f"its disk {disk['source']} is one of {user['name'] or user['uuid']} on"
+                    f" {user['host']} too, and both would write to it: take it out of that domain"
+                    " or remove that domain, if it is not the one that is to go on, and run this"
+                    " again"
                 )
     return None
 
@@ -325,10 +337,13 @@ def sort_out(
         return (
             LEAVE,
             None,
-            f"it is on {hosts} at once: destroy and undefine all but one of them, and run this again",
+            (
+                f"it is on {hosts} at once: destroy and undefine all but one of them, and run this"
+                " again"
+            ),
         )
     if shown:
-        return _shown(instance, shown[0], migration, read)
+        return _decide_on_shown(instance, shown[0], migration, read)
     # A resize on one host has no other host.
     if migration is not None and migration["destination"] != instance["host"]:
         is_known = migration["destination"] in read or (
@@ -338,14 +353,19 @@ def sort_out(
         begun = ours is None or ours["status"] != "accepted"
         if not is_known and begun:
             where = migration["destination"]
-            cause = f"it was on its way to {where}, which does not answer, and may run there: bring {where} back, or evacuate it"
+            cause = (
+                f"it was on its way to {where}, which does not answer, and may run there: bring"
+                f" {where} back, or evacuate it"
+            )
             return LEAVE, None, cause
         if ours is not None and is_known and (begun or migration["destination"] not in closed):
             return RESUME, None, ""
     if instance["task_state"] == orders.DELETING:
         cause = (
-            "it is being removed: run drover.compute.instance_delete again when its host is back; if that never is, release it: ansible localhost -m "
-            f'drover.compute.allocation -a \'{{"state": "released", "instances": ["{instance["uuid"]}"]}}\''
+            "it is being removed: run drover.compute.instance_delete again when its host is back;"
+            " if that never is, release it: ansible localhost -m "
+            'drover.compute.allocation -a \'{"state": "released", "instances":'
+            f' ["{instance["uuid"]}"]}}\''
         )
         return LEAVE, None, cause
     if instance.get("bindings") is None and instance["xml"]:
@@ -358,14 +378,15 @@ def sort_out(
     if unread:
         hosts = some(sorted(unread))
         cause = (
-            f"it may run on {hosts}, not read now, where somebody may have moved it: bring {hosts} back, or evacuate it first. To go on all the "
-            f"same: -e drover_evacuate_force={UNREAD_HOSTS}, which lifts just this rule"
+            f"it may run on {hosts}, not read now, where somebody may have moved it: bring {hosts}"
+            " back, or evacuate it first. To go on all the same: -e"
+            f" drover_evacuate_force={UNREAD_HOSTS}, which lifts just this rule"
         )
         return LEAVE, None, cause
     return RESTART, None, ""
 
 
-def _shown(
+def _decide_on_shown(
     instance: EvacuatedInstance,
     place: Sighting,
     migration: HostMigration | None,
@@ -379,7 +400,10 @@ def _shown(
         return (
             LEAVE,
             None,
-            f"{host} had it when it was last read, and does not answer now: bring {host} back, or evacuate it first",
+            (
+                f"{host} had it when it was last read, and does not answer now: bring {host} back,"
+                " or evacuate it first"
+            ),
         )
     ran = instance["state"] in RAN
     if place["state"] in ("running", "blocked"):
@@ -391,9 +415,15 @@ def _shown(
             return FOUND, place, ""
         if arriving is not None and arriving["type"] == migration_claims.EVACUATION:
             return RESUME, None, ""
-        reason = "is defined there, shut off, and not by an evacuation: start it there or undefine it there"
+        reason = (
+            "is defined there, shut off, and not by an evacuation: start it there or undefine it"
+            " there"
+        )
     elif arriving is not None and _is_part(place, arriving):
-        reason = f"has a part only, which its live move had brought when {instance['host']} died, and which libvirt there gives up by itself: never resume it"
+        reason = (
+            f"has a part only, which its live move had brought when {instance['host']} died, and"
+            " which libvirt there gives up by itself: never resume it"
+        )
     else:
         reason = f"is {place['state']} there: resume it there, or destroy and undefine it there"
     return LEAVE, None, f"on {host} it {reason}, and run this again"

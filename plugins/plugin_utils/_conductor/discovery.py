@@ -97,7 +97,7 @@ class HostDiscovery:
             if not reports and self._request.whole:
                 reports = {self._host: []}
         else:
-            reports = {self._host: self._described(self._request.reading, options)}
+            reports = {self._host: self._read_nodes(self._request.reading, options)}
         try:
             outcome, forgotten = self._record(reports)
         except second_names.SecondName as problem:
@@ -131,9 +131,9 @@ class HostDiscovery:
         options["cpu"] = guest.checked_cpu(options["cpu"], f"Host {host} (drover_cpu)")
         return options
 
-    def _described(self, reading: ReadingRequest, options: Mapping[str, Any]) -> list[NodeReport]:
+    def _read_nodes(self, reading: ReadingRequest, options: Mapping[str, Any]) -> list[NodeReport]:
         """Read the host, and return its compute nodes."""
-        reports = self._checked(self._read(reading, options))
+        reports = self._check_answers(self._read_hypervisors(reading, options))
         self._untold = [each for report in reports for each in report.untold]
         definitions = EvacuatedDefinitions(self._ports, self._host, self._warnings.append)
         facts = definitions.removed([each.facts for each in reports])
@@ -147,7 +147,7 @@ class HostDiscovery:
             ]
         return nodes
 
-    def _read(self, reading: ReadingRequest, options: Mapping[str, Any]) -> list[Any]:
+    def _read_hypervisors(self, reading: ReadingRequest, options: Mapping[str, Any]) -> list[Any]:
         """Return the answer of each hypervisor of the host; record a silent host as down."""
         host_reading = HostReading(self._store, self._ports.hand, self._host, reading, options)
         try:
@@ -167,7 +167,7 @@ class HostDiscovery:
                 self._record_down(f"it did not answer within {self._ports.limit} s", False)
             raise
 
-    def _checked(self, answers: Sequence[Any]) -> list[CheckedReport]:
+    def _check_answers(self, answers: Sequence[Any]) -> list[CheckedReport]:
         """Return the answers as typed records.
 
         :raises DroverError: a fact is impossible. The host answers, so it must not count as dead.
@@ -179,7 +179,8 @@ class HostDiscovery:
             ]
         except DroverError as problem:
             raise Answers(
-                f"{problem} Nothing of host {self._host} was recorded. Check its libvirt, and its root access.",
+                f"{problem} Nothing of host {self._host} was recorded. Check its libvirt, and its"
+                " root access.",
             ) from None
 
     def _record(

@@ -48,15 +48,19 @@ def doubled(instances: Iterable[Mapping[str, Any]]) -> list[str]:
                 f"{node} ({instance['states'][node]})" for node in instance["nodes"]
             )
             sentences.append(
-                f"{instance['name']} is on {where}, as each host was last read. Nothing was done about it. Run drover.compute.discover, for it "
-                "may have moved. If the result is the same, destroy and undefine the wrong one, but keep its disks, which the other may use."
+                f"{instance['name']} is on {where}, as each host was last read. Nothing was done"
+                " about it. Run drover.compute.discover, for it may have moved. If the result is"
+                " the same, destroy and undefine the wrong one, but keep its disks, which the"
+                " other may use."
             )
     for nodes, names in shared.items():
         sentences.append(
-            f"{' and '.join(nodes)} have the same host_uuid and show the same domains: {', '.join(names)}. If it is one machine under two "
-            "names, destroy nothing: take the wrong name out of the inventory, and run ansible-playbook drover.compute.host_remove "
-            "-e drover_host=THE-WRONG-NAME -e drover_new_name=THE-RIGHT-NAME, then drover.compute.discover. "
-            "If they are two machines, give each a host_uuid of its own in libvirtd.conf."
+            f"{' and '.join(nodes)} have the same host_uuid and show the same domains:"
+            f" {', '.join(names)}. If it is one machine under two names, destroy nothing: take the"
+            " wrong name out of the inventory, and run ansible-playbook drover.compute.host_remove"
+            " -e drover_host=THE-WRONG-NAME -e drover_new_name=THE-RIGHT-NAME, then"
+            " drover.compute.discover. If they are two machines, give each a host_uuid of its own"
+            " in libvirtd.conf."
         )
     return sentences
 
@@ -70,6 +74,7 @@ def no_kvm(host: str, probed: KvmFacts) -> Iterator[str]:
     """Yield a warning if a host offers KVM but no guest starts with it."""
     if probed.get("offered") and probed.get("works") is False:
         yield (
-            f"Host {host} offers KVM, but no guest starts with it: {probed.get('message')}. Set its drover_cpu, such as mode: custom and "
-            "model: qemu64, or its drover_domain_type: qemu; or repair its virtualisation."
+            f"Host {host} offers KVM, but no guest starts with it: {probed.get('message')}. Set its"
+            " drover_cpu, such as mode: custom and model: qemu64, or its drover_domain_type: qemu;"
+            " or repair its virtualisation."
         )

@@ -20,8 +20,8 @@ from ansible_collections.drover.compute.plugins.module_utils._migration import (
 from ansible_collections.drover.compute.plugins.module_utils._ownership import move_record
 
 from .._common import certainty
-from .._common.errors import DroverError, Uncertain
-from .._migrations.options import Options
+from .._common.errors import DroverError, UncertainOrder
+from .._migrations.options import MigrationOptions
 from .._records.domains import ReportedDomain
 from .._records.instances import Disk, NamedInstance
 from .._store.database import bulk
@@ -74,7 +74,7 @@ class DiskMoveRequest(NamedTuple):
 Steps = Generator[None, None, dict[str, Any]]
 
 
-class DiskMove(InstanceOrder):
+class DiskMoveOrder(InstanceOrder):
     """A run that moves one disk of one instance."""
 
     def __init__(self, ports: Ports, request: DiskMoveRequest, check_mode: bool = False) -> None:
@@ -101,15 +101,15 @@ class DiskMove(InstanceOrder):
         :raises DroverError: the move is refused, it failed, or its result is not certain.
         """
         self._options = self._checked_options()
-        instance = self._find()
+        instance = self._find_instance()
         host = self._host(instance)
         if self._request.abort:
             result = self._abort(instance, host)
         else:
             with self._lease(host, "moving a disk"):
-                instance = self._find()
+                instance = self._find_instance()
                 refuse_moved(instance, host, "Nothing was done")
-                result = yield from self._move(instance, host)
+                result = yield from self._move_disk(instance, host)
         shown = (
             "changed",
             "status",
@@ -134,11 +134,13 @@ class DiskMove(InstanceOrder):
 
     def _checked_options(self) -> move_record.Options:
         try:
-            return Options(self._request.options).of({"uuid": "", "name": self._request.instance})
+            return MigrationOptions(self._request.options).of(
+                {"uuid": "", "name": self._request.instance}
+            )
         except DroverError as problem:
             raise DroverError(f"{NOT_DONE}, because of drover_migration: {problem}") from problem
 
-    def _find(self) -> NamedInstance:
+    def _find_instance(self) -> NamedInstance:
         return self._instance_with_domain(self._request.instance, NOT_DONE, orders.MOVING_DISK)
 
     @staticmethod
@@ -146,29 +148,29 @@ class DiskMove(InstanceOrder):
         # refuse() has refused an instance without a host.
         return instance["host"] or ""
 
-    def _given(self, instance: NamedInstance) -> dict[str, object]:
+    def _module_arguments(self, instance: NamedInstance) -> dict[str, object]:
         return {**named_domain(instance), "target": self._request.disk}
 
     # -- the move --------------------------------------------------------------------------------
 
-    def _move(self, instance: NamedInstance, host: str) -> Steps:
+    def _move_disk(self, instance: NamedInstance, host: str) -> Steps:
         hand, uuid = self._hosts.hand(host), instance["uuid"]
         earlier = instance["order_uuid"] if instance["task_state"] in orders.MOVING_DISKS else None
         if earlier is not None and not self._check_mode:
             # First withdraw the order of the earlier run, so that nothing of it can begin any more.
-            self._look(hand, instance, earlier)
+            self._withdraw_order(hand, instance, earlier)
         options = {
-            **self._given(instance),
+            **self._module_arguments(instance),
             "pool": self._request.pool,
             "wait": STEP if self._request.wait is None else self._request.wait,
             "whole": self._request.whole,
         }
         foreseen = hand.foretell("_domain_disk_move", options)
         if foreseen.get("failed"):
-            self._refused(instance, host, hand, earlier, foreseen)
+            self._fail_refused(instance, host, hand, earlier, foreseen)
         if not foreseen["changed"] and earlier is None:
             return foreseen
-        names = _names(foreseen)
+        names = _new_paths(foreseen)
         with self._store.read() as connection:
             continuity.refuse_unread(
                 connection, f"Instance {instance['name']}: {NOT_DONE}", self._hosts.names()
@@ -198,12 +200,12 @@ class DiskMove(InstanceOrder):
         self._leasing.extend(host, limit + SPARE)
         with self._under_way.known(COPIES, lambda: [instance["name"]]):
             return (
-                yield from self._follow(
+                yield from self._follow_steps(
                     instance, host, hand, order, {**options, "order": order}, limit
                 )
             )
 
-    def _follow(
+    def _follow_steps(
         self,
         instance: NamedInstance,
         host: str,
@@ -229,7 +231,8 @@ class DiskMove(InstanceOrder):
             if percent != shown:
                 shown = percent
                 self._say(
-                    f"{instance['name']}: {self._request.disk} is copied to {answer.result['destination']}, {percent} %."
+                    f"{instance['name']}: {self._request.disk} is copied to"
+                    f" {answer.result['destination']}, {percent} %."
                 )
             yield
             if self._clock.monotonic() - looked_at > COUNTS:
@@ -253,8 +256,9 @@ class DiskMove(InstanceOrder):
         raise DroverError(
             sentence_of(
                 instance,
-                f"the disk {self._request.disk} was not copied within {limit} s, so the move was given up; the guest runs on with the old file. Raise "
-                "timeout_per_gib in drover_migration, or choose a faster storage.",
+                f"the disk {self._request.disk} was not copied within {limit} s, so the move was"
+                " given up; the guest runs on with the old file. Raise timeout_per_gib in"
+                " drover_migration, or choose a faster storage.",
             ),
             host=host,
         )
@@ -270,15 +274,17 @@ class DiskMove(InstanceOrder):
         :raises DroverError: always.
         """
         if answer.outcome == certainty.NOTHING:
-            self._close(instance, host, order, self._look(hand, instance, order))
+            self._close(instance, host, order, self._withdraw_order(hand, instance, order))
             raise DroverError(sentence_of(instance, answer.message), host=host)
-        raise Uncertain(
-            f"{sentence_of(instance, answer.message)} It is not certain what became of the move of its disk {self._request.disk}, which may go on. The guest "
-            "has all its data in the file that its domain names. Run this again, which finds out and goes on, or with drover_abort=true.",
+        raise UncertainOrder(
+            f"{sentence_of(instance, answer.message)} It is not certain what became of the move of"
+            f" its disk {self._request.disk}, which may go on. The guest has all its data in the"
+            " file that its domain names. Run this again, which finds out and goes on, or with"
+            " drover_abort=true.",
             host=host,
         )
 
-    def _refused(
+    def _fail_refused(
         self,
         instance: NamedInstance,
         host: str,
@@ -297,7 +303,7 @@ class DiskMove(InstanceOrder):
             and certainty.judge(foreseen).outcome == certainty.NOTHING
             and not self._check_mode
         ):
-            self._close(instance, host, earlier, self._look(hand, instance, earlier))
+            self._close(instance, host, earlier, self._withdraw_order(hand, instance, earlier))
         raise DroverError(sentence_of(instance, str(foreseen.get("msg"))), host=host)
 
     def _limit(self, device: Disk | None) -> int:
@@ -322,7 +328,7 @@ class DiskMove(InstanceOrder):
     # -- an abort --------------------------------------------------------------------------------
 
     def _order_abort(self, instance: NamedInstance, hand: Hand) -> certainty.Answer:
-        options = {**self._given(instance), "state": ABORTED, "timeout": PATIENCE}
+        options = {**self._module_arguments(instance), "state": ABORTED, "timeout": PATIENCE}
         foreseen = hand.foretell("_domain_disk_move", options)
         options["used_elsewhere"] = self._removing.look(
             instance["uuid"], self._host(instance), _both(foreseen)
@@ -337,7 +343,7 @@ class DiskMove(InstanceOrder):
         hand = self._hosts.hand(host)
         if self._check_mode:
             foreseen = hand.foretell(
-                "_domain_disk_move", {**self._given(instance), "state": ABORTED}
+                "_domain_disk_move", {**self._module_arguments(instance), "state": ABORTED}
             )
             if foreseen.get("failed"):
                 raise DroverError(
@@ -354,29 +360,33 @@ class DiskMove(InstanceOrder):
             )
         try:
             with self._leasing.held([host], "aborting the move of a disk"):
-                instance = self._find()
+                instance = self._find_instance()
                 if instance["task_state"] in orders.MOVING_DISKS and instance["order_uuid"]:
                     order = instance["order_uuid"]
-                    self._close(instance, host, order, self._look(hand, instance, order))
-        except leases.Held as other:
+                    self._close(instance, host, order, self._withdraw_order(hand, instance, order))
+        except leases.LeaseHeld as other:
             self._say(f"{other.holder} That run writes down that the move has ended.")
         if answer.result["status"] != ABORTED:
             self._say(
-                f"{instance['name']}: no move of its disk {self._request.disk} was under way, so nothing was aborted."
+                f"{instance['name']}: no move of its disk {self._request.disk} was under way, so"
+                " nothing was aborted."
             )
         return answer.result
 
     # -- the record ------------------------------------------------------------------------------
 
-    def _look(self, hand: Hand, instance: NamedInstance, withdrawn: str) -> ReportedDomain | None:
+    def _withdraw_order(
+        self, hand: Hand, instance: NamedInstance, withdrawn: str
+    ) -> ReportedDomain | None:
         return self._withdraw(
             hand,
             instance,
             withdrawn,
             PATIENCE,
             lambda reason: (
-                f"Instance {instance['name']} on {instance['host']} has a disk moved by an earlier run, and what became of that is not known: {reason}. Run "
-                "this again later, which finds out and goes on."
+                f"Instance {instance['name']} on {instance['host']} has a disk moved by an earlier"
+                f" run, and what became of that is not known: {reason}. Run this again later, which"
+                " finds out and goes on."
             ),
         )
 
@@ -386,7 +396,7 @@ def _both(result: Mapping[str, object]) -> list[str]:
     return [str(result[key]) for key in ("source", "destination") if result.get(key)]
 
 
-def _names(foreseen: Mapping[str, Any]) -> list[str]:
+def _new_paths(foreseen: Mapping[str, Any]) -> list[str]:
     """Return the paths of the new file of the disk."""
     device = foreseen["device"] or {}
     return sorted(

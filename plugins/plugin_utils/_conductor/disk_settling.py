@@ -20,7 +20,7 @@ from .._store.hosts import pool_domains
 from .._store.hosts.compute_nodes import DEFAULT_URI
 from .._store.instances import orders
 from .._tracker import storage_pools
-from .disk_move import DiskMove, DiskMoveRequest
+from .disk_move import DiskMoveOrder, DiskMoveRequest
 from .ports import Ports
 
 
@@ -57,14 +57,14 @@ class DiskSettling:
         changed = False
         for domain in open_ones:
             try:
-                changed |= self._settle(nodes[domain.node_id], domain, pool)
+                changed |= self._settle_disk(nodes[domain.node_id], domain, pool)
             except RunOver:
                 raise
             except DroverError as problem:
                 self._ports.say(str(problem))
         return changed
 
-    def _settle(
+    def _settle_disk(
         self, node: pool_domains.NodeFacts, domain: pool_domains.DomainFacts, pool: str
     ) -> bool:
         disks = {
@@ -98,7 +98,7 @@ class DiskSettling:
             f"{domain.name}: the move of {target} that an earlier run began on {node.host} goes on"
         )
         request = DiskMoveRequest(domain.uuid, str(target), str(place), self._options, False, whole)
-        return bool(DiskMove(self._ports, request).run()["changed"])
+        return bool(DiskMoveOrder(self._ports, request).run()["changed"])
 
 
 def _place_of(disk: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:

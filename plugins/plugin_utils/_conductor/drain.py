@@ -126,7 +126,7 @@ class Drain:
         if self.request.plan_only:
             self._make_plan()
             self._refuse_unmovable()
-            for host in self._left():
+            for host in self._hosts_to_drain():
                 self.done[host] = {
                     "host": host,
                     "status": "planned",
@@ -144,7 +144,7 @@ class Drain:
             # instance that leaves another one, or that another run moves.
             self._set_state("draining", self.hosts)
             self._begun = True
-            self._move()
+            self._move_instances()
             self._shut_down()
             return self._verify()
 
@@ -154,12 +154,14 @@ class Drain:
     def _would_change(self) -> bool:
         """Return True if the drain would change a host or an instance."""
         with self._store.read() as connection:
-            is_drained = all(services.get(connection, host).maintenance for host in self._left())
+            is_drained = all(
+                services.get(connection, host).maintenance for host in self._hosts_to_drain()
+            )
         return bool(self.plan["moves"] or self.stopping or not is_drained)
 
     # Hosts that cannot be drained
 
-    def _left(self) -> list[str]:
+    def _hosts_to_drain(self) -> list[str]:
         """Return the hosts that the run still drains."""
         return [host for host in self.hosts if host not in self.problems]
 
@@ -186,8 +188,9 @@ class Drain:
         if not self._begun and self.request.unmovable == FAIL:
             others = ", ".join(each for each in self.hosts if each != host)
             raise DroverError(
-                f"{problem} So {host} cannot be drained, and no drain of {others} was begun. Correct that, leave {host} out of drover_host, or "
-                "have the others drained without it: drover_unmovable=skip.",
+                f"{problem} So {host} cannot be drained, and no drain of {others} was begun."
+                f" Correct that, leave {host} out of drover_host, or have the others drained"
+                " without it: drover_unmovable=skip.",
                 **problem.details,
             )
         self.problems[host] = problem
@@ -195,7 +198,7 @@ class Drain:
             each for each in problem.details.get("migrations", ()) if each not in self.migrations
         ]
         self._say(f"{host} cannot be drained: {problem}")
-        if not self._left():
+        if not self._hosts_to_drain():
             raise self._failure()
 
     def _failed(self, host: str, problem: DroverError) -> DrainedHost:
@@ -263,10 +266,10 @@ class Drain:
 
         Repeat the plan without the destinations that a hypervisor refuses.
         """
-        for host in self._left() if not self.request.plan_only else ():
+        for host in self._hosts_to_drain() if not self.request.plan_only else ():
             with self._apart(host):
                 self.migrations += self._moves.settle(host)
-        for host in self._left():
+        for host in self._hosts_to_drain():
             with self._apart(host):
                 self._shown[host] = self._hosts.discover(host)["occupants"]
                 if self.request.plan_only:
@@ -278,7 +281,7 @@ class Drain:
             if helpers is not None:
                 settled |= helpers
                 continue
-            given_up, reports = len(self.problems), self._check()
+            given_up, reports = len(self.problems), self._precheck_moves()
             if len(self.problems) > given_up:
                 continue
             refused = [each for each in reports if not each["ok"]]
@@ -313,11 +316,12 @@ class Drain:
         )
         if new:
             raise DroverError(
-                f"{host} shows {some(new)}, which the store does not have there. A dry run records nothing, so its plan would be without "
-                f"{'it' if len(new) == 1 else 'them'}; the drain itself reads the host first. Run drover.compute.discover, then this again."
+                f"{host} shows {some(new)}, which the store does not have there. A dry run records"
+                f" nothing, so its plan would be without {'it' if len(new) == 1 else 'them'}; the"
+                " drain itself reads the host first. Run drover.compute.discover, then this again."
             )
 
-    def _check(self) -> list[PrecheckReport]:
+    def _precheck_moves(self) -> list[PrecheckReport]:
         """Let the hypervisors check the moves of the plan, and return their reports."""
         reports: list[PrecheckReport] = []
         for source in dict.fromkeys(move["from_host"] for move in self.plan["moves"]):
@@ -332,7 +336,7 @@ class Drain:
         with self._store.read() as connection:
             return question.plan(
                 connection,
-                self._left(),
+                self._hosts_to_drain(),
                 self.excluded,
                 self.unreached,
                 closed=list(self.problems),
@@ -357,7 +361,7 @@ class Drain:
         )
         if not unsettled and not unread:
             return None
-        self._settle(sorted(unsettled), f"making room for the drain of {self.named}")
+        self._settle_moves(sorted(unsettled), f"making room for the drain of {self.named}")
         for name in sorted(unread):
             try:
                 self._hosts.discover(name)
@@ -369,7 +373,7 @@ class Drain:
         self._read |= unread
         return unsettled
 
-    def _settle(self, hosts: Collection[str], purpose: str) -> None:
+    def _settle_moves(self, hosts: Collection[str], purpose: str) -> None:
         with self._leasing.held(hosts, purpose):
             for name in hosts:
                 self.migrations += self._moves.settle(name)
@@ -405,15 +409,15 @@ class Drain:
 
     # The moves
 
-    def _move(self) -> None:
+    def _move_instances(self) -> None:
         """Move the instances, and plan again for the rest, as often as rounds are left."""
         while True:
-            moves = self._wanted()
+            moves = self._moves_to_make()
             if not moves or self.round > self.request.rounds:
                 return
             self._shown = {}
             # A failure at the only host fails the run. With several hosts it fails one host.
-            apart = self._left() if len(self.hosts) > 1 else ()
+            apart = self._hosts_to_drain() if len(self.hosts) > 1 else ()
             moved = self._moves.run(moves, f"making room for the drain of {self.named}", apart)
             self.migrations += moved.migrations
             for host, problem in moved.problems.items():
@@ -435,7 +439,7 @@ class Drain:
                 return
             self._look_and_plan()
 
-    def _wanted(self) -> list[DrainMove]:
+    def _moves_to_make(self) -> list[DrainMove]:
         return [move for move in self.plan["moves"] if move["uuid"] not in self.aborted]
 
     def _shut_down(self) -> None:
@@ -454,14 +458,15 @@ class Drain:
         # Record it first: undrain starts the instances that ran.
         self._set_state("draining", [host], shuts_down=[instance["uuid"]])
         self._say(
-            f"{instance['name']}: shutting down on {host}, {instance.get('reason') or 'as its policy wants'}"
+            f"{instance['name']}: shutting down on {host},"
+            f" {instance.get('reason') or 'as its policy wants'}"
         )
         given = {"uuid": instance["uuid"], "state": "stopped", "timeout": timeout}
         answer = starting.order(self._hosts.hand(host), host, "domain", given)
         if answer.outcome != certainty.DONE:
             raise DroverError(
-                f"Instance {instance['name']} on {host} was not shut down: {answer.message} {host} stays disabled. Correct the "
-                "cause and run the drain again."
+                f"Instance {instance['name']} on {host} was not shut down: {answer.message} {host}"
+                " stays disabled. Correct the cause and run the drain again."
             )
         if answer.result["changed"]:
             self.shut_down.append(instance)
@@ -479,12 +484,12 @@ class Drain:
         ]
         if came and self.round <= self.request.rounds:
             self._look_and_plan()
-            self._move()
+            self._move_instances()
             self._shown = {}
             seen = self._look_at_all()
         for host, found in seen.items():
             with self._apart(host):
-                self._close(host, found)
+                self._close_host(host, found)
         if self.problems:
             raise self._failure()
         return self._result(" ".join(each["message"] for each in self.done.values()))
@@ -492,15 +497,17 @@ class Drain:
     def _look_at_all(self) -> dict[str, Occupants]:
         """Return the occupants of the hosts; give up hosts that cannot be read."""
         seen: dict[str, Occupants] = {}
-        for host in self._left():
+        for host in self._hosts_to_drain():
             shown = self._shown.get(host)
             with self._apart(host):
                 seen[host] = (
-                    shown if shown is not None and not shown["arriving"] else self._look(host)
+                    shown
+                    if shown is not None and not shown["arriving"]
+                    else self._read_occupants(host)
                 )
         return seen
 
-    def _close(self, host: str, seen: Occupants) -> None:
+    def _close_host(self, host: str, seen: Occupants) -> None:
         """Set a host to maintenance if no instance runs there.
 
         :raises DroverError: the host shows an instance that should not be there.
@@ -519,7 +526,7 @@ class Drain:
             "message": report.ending(host, seen),
         }
 
-    def _look(self, host: str) -> Occupants:
+    def _read_occupants(self, host: str) -> Occupants:
         """Read a host. If moves to it are open, settle them and read it again."""
         seen = self._hosts.discover(host)["occupants"]
         sources = sorted(
@@ -528,7 +535,7 @@ class Drain:
         if not sources:
             return seen
         try:
-            self._settle(sources, f"the drain of {host}, to which instances are on their way")
+            self._settle_moves(sources, f"the drain of {host}, to which instances are on their way")
         except RunOver:
             raise
         except DroverError as problem:

@@ -18,7 +18,7 @@ from .._common.errors import DroverError, natural
 from .._common.validation import did_you_mean
 from .._placement import allocations, pool_drains, providers
 from .._placement.shared_pools import DISK
-from .._planner.pool_drain import GIB, Place, PoolDisk, PoolSpace, Taken
+from .._planner.pool_drain import GIB, Place, PoolAmounts, PoolDisk, PoolSpace
 from .._records.hosts import PoolFacts
 from .._store.engine import Connection
 from .._store.hosts import pool_domains
@@ -47,7 +47,7 @@ class HostPool(NamedTuple):
         return self.node.uri or DEFAULT_URI
 
 
-class Other(NamedTuple):
+class OtherFile(NamedTuple):
     """A file in the pool that a domain needs and that no move takes away.
 
     disk: the target of the disk or drive that needs the file; None for another file.
@@ -70,22 +70,24 @@ def find(connection: Connection, name: str, hosts: Sequence[str]) -> list[HostPo
         pool are named.
     """
     every = pool_domains.nodes(connection)
-    having = [each for node in every for each in _counted(node) if each.name == name]
+    having = [each for node in every for each in _counted_pools(node) if each.name == name]
     names = sorted(
         {pool["name"] for node in every for pool in node.facts.get("pools") or ()}, key=natural
     )
     if name not in names:
         raise DroverError(
-            f"No host has a storage pool {name}{did_you_mean(name, names)}; they have {', '.join(names) or 'none'}. Nothing was done: correct drover_pool, "
-            "or run drover.compute.discover if the pool is new."
+            f"No host has a storage pool {name}{did_you_mean(name, names)}; they have"
+            f" {', '.join(names) or 'none'}. Nothing was done: correct drover_pool, or run"
+            " drover.compute.discover if the pool is new."
         )
     chosen = [each for each in having if not hosts or each.node.host in hosts]
     without = sorted(set(hosts) - {each.node.host for each in chosen}, key=natural) if hosts else []
     if without or not chosen:
         where = ", ".join(without) or "any host"
         raise DroverError(
-            f"The storage pool {name} is not counted on {where}, so new disks could not be kept out of it. Nothing was done: name it in "
-            "drover_storage_pools of each host that has it and discover these hosts, or leave the others out of drover_host."
+            f"The storage pool {name} is not counted on {where}, so new disks could not be kept out"
+            " of it. Nothing was done: name it in drover_storage_pools of each host that has it"
+            " and discover these hosts, or leave the others out of drover_host."
         )
     shared = {each.shared_id for each in chosen if each.shared_id}
     _refuse_uncounted(name, every, shared)
@@ -95,15 +97,16 @@ def find(connection: Connection, name: str, hosts: Sequence[str]) -> list[HostPo
     )
     if beside:
         raise DroverError(
-            f"The storage pool {name} is one that {', '.join(beside)} and {', '.join(sorted({each.node.host for each in chosen}, key=natural))} share, so it "
-            "is emptied for all of them or not at all. Nothing was done: leave drover_host out."
+            f"The storage pool {name} is one that {', '.join(beside)} and"
+            f" {', '.join(sorted({each.node.host for each in chosen}, key=natural))} share, so it"
+            " is emptied for all of them or not at all. Nothing was done: leave drover_host out."
         )
     inventories = pool_drains.read(connection, [place for each in chosen for place in each.places])
     # Hosts with another name for the same storage have disks in it too.
     chosen += [
         pool
         for node in every
-        for pool in _counted(node)
+        for pool in _counted_pools(node)
         if pool.shared_id in shared and pool.name != name
     ]
     return [
@@ -128,7 +131,8 @@ def refuse_stopped(pools: Iterable[HostPool]) -> None:
             stopped.append(f"{host_pool.name} on {host_pool.node.host}")
     if stopped:
         raise DroverError(
-            f"The storage pool {', '.join(stopped)} does not run, so it is not known what is in it: start it (virsh pool-start), and run this again."
+            f"The storage pool {', '.join(stopped)} does not run, so it is not known what is in it:"
+            " start it (virsh pool-start), and run this again."
         )
 
 
@@ -139,7 +143,7 @@ def _refuse_uncounted(name: str, nodes: Iterable[NodeFacts], shared: Collection[
     """
     uncounted = set()
     for node in nodes:
-        counted = {each.shared_id for each in _counted(node)}
+        counted = {each.shared_id for each in _counted_pools(node)}
         if any(
             pool.get("shared_id") in shared and pool["shared_id"] not in counted
             for pool in node.facts.get("pools") or ()
@@ -147,12 +151,14 @@ def _refuse_uncounted(name: str, nodes: Iterable[NodeFacts], shared: Collection[
             uncounted.add(node.host)
     if uncounted:
         raise DroverError(
-            f"The storage pool {name} is shared, and {', '.join(sorted(uncounted, key=natural))} has it too but does not count it, so new disks could not be "
-            "kept out of it. Nothing was done: name it in drover_storage_pools of each host that has it, and discover these hosts."
+            f"The storage pool {name} is shared, and {', '.join(sorted(uncounted, key=natural))}"
+            " has it too but does not count it, so new disks could not be kept out of it. Nothing"
+            " was done: name it in drover_storage_pools of each host that has it, and discover"
+            " these hosts."
         )
 
 
-def _counted(node: NodeFacts) -> list[HostPool]:
+def _counted_pools(node: NodeFacts) -> list[HostPool]:
     """Return the counted pools of a node."""
     facts = node.facts
     pools = [
@@ -200,11 +206,11 @@ class Contents:
         #: The disks that can move.
         self.disks: list[PoolDisk] = []
         #: The other files of domains in the pool.
-        self.others: list[Other] = []
+        self.others: list[OtherFile] = []
         for domain in self.domains:
             self._sort(domain)
         self.spaces = self._spaces(connection)
-        self.taken = self._taken(connection)
+        self.taken = self._read_amounts(connection)
 
     def _sort(self, domain: DomainFacts) -> None:
         node = self.nodes[domain.node_id]
@@ -231,7 +237,10 @@ class Contents:
                     )
             elif behind:
                 what = f"its disk {target} is in another pool, and is backed by {behind[0]}"
-                way = f"have all data in that disk, while the guest runs: virsh blockpull {shlex.quote(domain.name)} {target} --wait"
+                way = (
+                    "have all data in that disk, while the guest runs: virsh blockpull"
+                    f" {shlex.quote(domain.name)} {target} --wait"
+                )
                 self._add_other(domain, target, behind[0], what, way)
         for file in domain.facts.get("other_files") or ():
             needed_file: Mapping[str, object] = next(
@@ -241,9 +250,10 @@ class Contents:
             if needed_file and path not in named:
                 what = f"it needs {path}, which is no disk of its definition"
                 way = (
-                    "if only the running guest has it as a disk (virsh domblklist), detach it there, or attach it with virsh attach-disk --config "
-                    "too and run this again; delete its snapshots or its saved memory if these need it; of a guest that is off, move the file and "
-                    "change the definition with virsh edit"
+                    "if only the running guest has it as a disk (virsh domblklist), detach it"
+                    " there, or attach it with virsh attach-disk --config too and run this again;"
+                    " delete its snapshots or its saved memory if these need it; of a guest that is"
+                    " off, move the file and change the definition with virsh edit"
                 )
                 self._add_other(domain, None, path, what, way)
 
@@ -273,7 +283,7 @@ class Contents:
         self, domain: DomainFacts, target: str | None, path: str, reason: str, way_out: str
     ) -> None:
         host = self.nodes[domain.node_id].host
-        self.others.append(Other(domain.uuid, domain.name, target, host, path, reason, way_out))
+        self.others.append(OtherFile(domain.uuid, domain.name, target, host, path, reason, way_out))
 
     def _is_in(self, file: Mapping[str, object], node: NodeFacts) -> bool:
         return storage_pools.pool_of(file, node.facts) in self._names[node.id]
@@ -283,7 +293,7 @@ class Contents:
         counted = [
             (node, pool)
             for node in self.nodes.values()
-            for pool in _counted(node)
+            for pool in _counted_pools(node)
             if pool.name != self._pools[node.id].name
         ]
         places = [place for _node, pool in counted for place in pool.places]
@@ -315,13 +325,13 @@ class Contents:
                     inventory.used,
                     None if free is None else int(float(free) * GIB),
                     frozenset(traits.get(place[0], ())),
-                    self._refused(node, facts, reasons.get(place)),
+                    self._why_refused(node, facts, reasons.get(place)),
                     kinds.of_pool(facts).makes_volumes,
                 )
             )
         return spaces
 
-    def _refused(self, node: NodeFacts, pool: PoolFacts, reason: str | None) -> str | None:
+    def _why_refused(self, node: NodeFacts, pool: PoolFacts, reason: str | None) -> str | None:
         if reason is not None:
             return f"it is drained itself ({reason})"
         if kinds.of_pool(pool).maker is None:
@@ -342,7 +352,7 @@ class Contents:
             return "its folder is in the pool that is drained"
         return None
 
-    def _taken(self, connection: Connection) -> Taken:
+    def _read_amounts(self, connection: Connection) -> PoolAmounts:
         """Return the amounts that the instances of the disks have in the destination pools."""
         uuids = {each.uuid for each in self.disks}
         ids = providers.ids(connection, {space.place[0] for space in self.spaces})
@@ -370,7 +380,7 @@ class Contents:
                     size[domain.uuid, place] = size.get((domain.uuid, place), 0) + (
                         disk.get("capacity_bytes") or 0
                     )
-        return Taken(size, claimed)
+        return PoolAmounts(size, claimed)
 
 
 def _folders(pool: PoolFacts) -> set[str]:

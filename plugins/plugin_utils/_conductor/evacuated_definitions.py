@@ -78,7 +78,7 @@ class EvacuatedDefinitions:
         ]
         if not old:
             return facts
-        gone = self._remove(facts.uri or DEFAULT_URI, old)
+        gone = self._remove_definitions(facts.uri or DEFAULT_URI, old)
         kept = [each for each in facts.domains if each["uuid"] not in gone]
         return dataclasses.replace(facts, domains=kept)
 
@@ -127,11 +127,12 @@ class EvacuatedDefinitions:
     def _say_kept(self, uuid: str, reason: str) -> None:
         instance = self.evacuated[uuid]
         self._ports.say(
-            f"{self._host}: kept the definition of {instance['name']}, which was evacuated from here to {instance['host']}, as {reason}: "
-            "it may be the only one. Run drover.compute.discover with all hosts up."
+            f"{self._host}: kept the definition of {instance['name']}, which was evacuated from"
+            f" here to {instance['host']}, as {reason}: it may be the only one. Run"
+            " drover.compute.discover with all hosts up."
         )
 
-    def _remove(self, uri: str, uuids: list[str]) -> set[str]:
+    def _remove_definitions(self, uri: str, uuids: list[str]) -> set[str]:
         """Remove definitions, and say the result of each removal.
 
         :returns: the uuids of the definitions that are gone.
@@ -152,7 +153,8 @@ class EvacuatedDefinitions:
                 gone.add(entry["uuid"])
                 more = f"; {entry['message']}" if entry["message"] else ""
                 self._ports.say(
-                    f"{self._host}: {word} the stale definition of {name}, which was evacuated; its disks stay{more}"
+                    f"{self._host}: {word} the stale definition of {name}, which was evacuated; its"
+                    f" disks stay{more}"
                 )
             else:
                 self._warn(_not_removed(self._host, name, entry))
@@ -166,10 +168,13 @@ def _not_removed(host: str, name: str, entry: Mapping[str, Any]) -> str:
     """
     if entry["status"] == "running":
         return (
-            f"{host}: {name}, which was evacuated, was started there while its old definition was about to be removed, so it is on several hosts. "
-            "Shut off the wrong one, but keep its disks, and run drover.compute.discover."
+            f"{host}: {name}, which was evacuated, was started there while its old definition was"
+            " about to be removed, so it is on several hosts. Shut off the wrong one, but keep its"
+            " disks, and run drover.compute.discover."
         )
     return (
-        f"{host}: the stale definition of {name}, which was evacuated, was not removed: {str(entry['message']).rstrip('.')}. While it is there, it can "
-        f"be started a second time. Remove it on {host} (virsh undefine {name} keeps its disks), and run drover.compute.discover."
+        f"{host}: the stale definition of {name}, which was evacuated, was not removed:"
+        f" {str(entry['message']).rstrip('.')}. While it is there, it can be started a second time."
+        f" Remove it on {host} (virsh undefine {name} keeps its disks), and run"
+        " drover.compute.discover."
     )

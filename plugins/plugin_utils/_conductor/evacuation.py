@@ -77,7 +77,9 @@ class Evacuation:
         )
         self._show = ports.say
         #: The instances of the host, and the hosts that were read and still answer.
-        self._dead = DeadHost(ports.store, self.host, (), self._keep, request.lifted, ports.clock)
+        self._dead = DeadHost(
+            ports.store, self.host, (), self._renew_lease, request.lifted, ports.clock
+        )
         self._settling = EvacuationSettling(self._dead)
         self._restarts, self._proofs = (
             EvacuationRestarts(self._dead),
@@ -133,7 +135,7 @@ class Evacuation:
         decision = self._decide(facts)
         if self.request.plan_only:
             why = evacuation_forecast.why_not(self._ports, self.host, decision, power_state)
-            return self._judged(False, why or decision.sentence, why)
+            return self._make_result(False, why or decision.sentence, why)
         if decision.act == fencing.SOFT_FENCE:
             self._restart_libvirt()
             decision = self._decide(dataclasses.replace(facts, soft_fenced=True))
@@ -144,9 +146,9 @@ class Evacuation:
         # With the word of a person no fence is needed: the exact words are recorded (rule S1).
         # Without it, the power driver must confirm that the host is off, whatever it answered
         # before.
-        return self._judged(not self.request.said, decision.sentence)
+        return self._make_result(not self.request.said, decision.sentence)
 
-    def _judged(self, fence: bool, sentence: str, refused: str = "") -> dict[str, object]:
+    def _make_result(self, fence: bool, sentence: str, refused: str = "") -> dict[str, object]:
         return {"changed": self.changed, "fence": fence, "message": sentence, "refused": refused}
 
     def _refuse_request(self) -> None:
@@ -157,22 +159,26 @@ class Evacuation:
             )
         if down is None:
             raise DroverError(
-                f"{self.host} is up in the store, so it is not evacuated; nothing was changed. A host that answers is emptied with "
-                "drover.compute.drain. Where it does not answer, drover.compute.discover notices that; or say it: ansible localhost -m "
-                f"drover.compute.host -a 'host={self.host} forced_down=true'"
+                f"{self.host} is up in the store, so it is not evacuated; nothing was changed. A"
+                " host that answers is emptied with drover.compute.drain. Where it does not"
+                " answer, drover.compute.discover notices that; or say it: ansible localhost -m"
+                f" drover.compute.host -a 'host={self.host} forced_down=true'"
             )
         if service.last_seen_up is None:
             # An unread host is not empty. Do not cut its power for instances that the run could not
             # restart, for example after the loss of the store.
             raise DroverError(
-                f"The store has never read {self.host}, so it does not know which instances are there, and could restart none; nothing was "
-                f"changed. If the store was made anew, restore its backup or an export (docs/backup.md) and run this again. Else get {self.host} to "
-                "answer, and run drover.compute.discover."
+                f"The store has never read {self.host}, so it does not know which instances are"
+                " there, and could restart none; nothing was changed. If the store was made anew,"
+                " restore its backup or an export (docs/backup.md) and run this again. Else get"
+                f" {self.host} to answer, and run drover.compute.discover."
             )
         if self.request.said not in ("", fencing.words_of(self.host)):
             raise DroverError(
-                f'drover_host_is_off is "{self.request.said}", which is not taken for an answer; nothing was changed. Go and see that '
-                f"{self.host} is off, and then say exactly: -e 'drover_host_is_off=\"{fencing.words_of(self.host)}\"'"
+                f'drover_host_is_off is "{self.request.said}", which is not taken for an answer;'
+                " nothing was changed. Go and see that "
+                f"{self.host} is off, and then say exactly: -e"
+                f" 'drover_host_is_off=\"{fencing.words_of(self.host)}\"'"
             )
 
     def _answers(self) -> bool:
@@ -195,7 +201,7 @@ class Evacuation:
         sentences, staying = returned_host.settle(
             self._ports, self.host, self.request.start_timeout, self.request.call_timeout
         )
-        self._say(sentences)
+        self._say_sentences(sentences)
         self.messages += [*sentences, *(f"{each['name']}: {each['reason']}." for each in staying)]
 
     def _refuse_alive(self, answers: bool, before: str = "") -> None:
@@ -203,8 +209,11 @@ class Evacuation:
             raise DroverError(
                 " ".join(
                     [
-                        f"{before}{self.host} answers, so it is not evacuated: its instances may run. Empty it with drover.compute.drain, or "
-                        "bring it back with drover.compute.undrain.",
+                        (
+                            f"{before}{self.host} answers, so it is not evacuated: its instances"
+                            " may run. Empty it with drover.compute.drain, or bring it back with"
+                            " drover.compute.undrain."
+                        ),
                         *self._messages(),
                     ]
                 )
@@ -225,13 +234,15 @@ class Evacuation:
         answer = hand.act("ansible.builtin.service", {"name": service, "state": "restarted"})
         if answer.result.get("failed") and _has_no_service(hand, service):
             raise DroverError(
-                f"{self.host} answers over SSH and has no service {service} that could be restarted, so its instances may run. Set "
-                "drover_libvirt_service in its variables. Nothing was started elsewhere."
+                f"{self.host} answers over SSH and has no service {service} that could be"
+                " restarted, so its instances may run. Set drover_libvirt_service in its"
+                " variables. Nothing was started elsewhere."
             )
         for _dummy in range(TRIES):
             self._refuse_alive(
                 self._answers(),
-                f"The libvirt of {self.host} was dead. It was restarted, and answers again; its instances went on. ",
+                f"The libvirt of {self.host} was dead. It was restarted, and answers again; its"
+                " instances went on. ",
             )
             self._clock.sleep(DELAY)
 
@@ -273,7 +284,7 @@ class Evacuation:
             for sentence in self._restarts.open_orders():
                 self._show(sentence)
             for _dummy in range(self.request.rounds):
-                self._settle()
+                self._settle_instances()
                 self._plan()
                 if not self.plan["restarts"]:
                     break
@@ -292,7 +303,8 @@ class Evacuation:
         )
         if refused:
             result["message"] = (
-                f"{self.host}: nothing would be restarted now. {refused} Once it is off: {result['message']}"
+                f"{self.host}: nothing would be restarted now. {refused} Once it is off:"
+                f" {result['message']}"
             )
         elif not (result["remaining"] and self.request.unmovable == FAIL):
             return result
@@ -331,8 +343,9 @@ class Evacuation:
                 proven = bool(fences) or storage_fencing.is_done(connection, self.host)
             if not service.last_error or not proven:
                 raise DroverError(
-                    f"It is not proven that {self.host} is off or cut off: this run has not seen that, or the host was up since. Nothing was started. "
-                    "Run drover.compute.evacuate again from its beginning."
+                    f"It is not proven that {self.host} is off or cut off: this run has not seen"
+                    " that, or the host was up since. Nothing was started. Run"
+                    " drover.compute.evacuate again from its beginning."
                 )
             before, after = host_state.change(
                 connection, self.host, "draining", self.request.reason, forced_down=True
@@ -347,7 +360,8 @@ class Evacuation:
         silent = [name for name in others if name not in self._dead.read]
         if silent:
             self._show(
-                f"Not read, as they do not answer: {', '.join(silent)}. What they were last seen to have is left alone."
+                f"Not read, as they do not answer: {', '.join(silent)}. What they were last seen to"
+                " have is left alone."
             )
 
     def _await_given_up(self) -> None:
@@ -360,7 +374,8 @@ class Evacuation:
             if not shown:
                 shown = True
                 self._show(
-                    f"Live moves to {', '.join(places)} were under way: waiting for libvirt there to give them up, at most {INCOMING} s."
+                    f"Live moves to {', '.join(places)} were under way: waiting for libvirt there"
+                    f" to give them up, at most {INCOMING} s."
                 )
             if self._clock.monotonic() >= deadline:
                 return
@@ -381,10 +396,10 @@ class Evacuation:
         for place in begun:
             if place in self._dead.read:
                 hand = self._hosts.hand(place, self.request.call_timeout + patience)
-                self._say(self._settling.withdraw(place, hand, patience))
+                self._say_sentences(self._settling.withdraw(place, hand, patience))
 
-    def _settle(self) -> None:
-        self._say(self._settling.settle())
+    def _settle_instances(self) -> None:
+        self._say_sentences(self._settling.settle())
 
     def _plan(self) -> None:
         self.plan = self._planned(self._restarts)
@@ -441,24 +456,29 @@ class Evacuation:
             )
             for instance in done["restarted"]:
                 self._show(
-                    f"{instance['name']}: {self.host} -> {place}, {instance['state']} there{instance['message']}"
+                    f"{instance['name']}: {self.host} -> {place}, {instance['state']}"
+                    f" there{instance['message']}"
                 )
             for instance in done["failed"]:
                 self._show(
-                    f"{instance['name']}: {self.host} -> {place}, did not start: {instance['message']}"
+                    f"{instance['name']}: {self.host} -> {place}, did not start:"
+                    f" {instance['message']}"
                 )
                 self.failed.setdefault(instance["uuid"], {})[instance["provider"]] = (
                     f"it did not start: {instance['message']}"
                 )
                 self.messages.append(
-                    f"{instance['name']} did not start on {place}: {as_sentence(instance['message'])}"
+                    f"{instance['name']} did not start on {place}:"
+                    f" {as_sentence(instance['message'])}"
                 )
             for instance in done["uncertain"]:
                 self._show(
-                    f"{instance['name']}: {self.host} -> {place}, it is not known what became of it: {instance['message']}"
+                    f"{instance['name']}: {self.host} -> {place}, it is not known what became of"
+                    f" it: {instance['message']}"
                 )
                 self.messages.append(
-                    f"It is not known what became of {instance['name']} on {place}: {as_sentence(instance['message'])}"
+                    f"It is not known what became of {instance['name']} on {place}:"
+                    f" {as_sentence(instance['message'])}"
                 )
             if done["uncertain"]:
                 # The hypervisor may still obey the order. It stays open in the store, and the run
@@ -496,7 +516,10 @@ class Evacuation:
                 if answer.outcome != certainty.DONE:
                     raise DroverError(answer.message)
             except DroverError as problem:
-                reason = f"it was shut down on {host} for a move to {self.host}, and is off there: {as_sentence(problem)} "
+                reason = (
+                    f"it was shut down on {host} for a move to {self.host}, and is off there:"
+                    f" {as_sentence(problem)} "
+                )
                 stay.append(
                     {
                         "uuid": uuid,
@@ -508,7 +531,8 @@ class Evacuation:
                 if answer.result.get("changed", True):
                     self.changed = True
                     self._show(
-                        f"{name}: started on {host} again, where it was shut down for its move to {self.host}"
+                        f"{name}: started on {host} again, where it was shut down for its move to"
+                        f" {self.host}"
                     )
             self._settling.end_shut_down(move)
         self._settling.shut_down.clear()
@@ -529,10 +553,14 @@ class Evacuation:
             return
         if answer.means == host_answer.UNCLEAR:
             raise DroverError(
-                f"It is not clear any more whether {self.host} answers: {as_sentence(answer.words)} Nothing more was started elsewhere. "
-                "Run drover.compute.evacuate again, which begins with that."
+                f"It is not clear any more whether {self.host} answers: {as_sentence(answer.words)}"
+                " Nothing more was started elsewhere. Run drover.compute.evacuate again, which"
+                " begins with that."
             )
-        before = f"{self.host} has come back while its instances were to be started elsewhere. {self._started_before()}"
+        before = (
+            f"{self.host} has come back while its instances were to be started elsewhere."
+            f" {self._started_before()}"
+        )
         # If its libvirt reports its domains, the claims without a start are given back.
         self._answers()
         self._refuse_alive(True, before)
@@ -545,9 +573,10 @@ class Evacuation:
         reason = storage_fencing.why_open(self._ports, self.host, self._fences)
         if reason is not None:
             raise DroverError(
-                f"It is not proven any more that {self.host} is cut off from its storage, so its instances may write there: {as_sentence(reason)} "
-                f"Nothing more was started elsewhere. {self._started_before()}Find out who lifted it, and run drover.compute.evacuate again, "
-                "which cuts it off and verifies anew."
+                f"It is not proven any more that {self.host} is cut off from its storage, so its"
+                f" instances may write there: {as_sentence(reason)} Nothing more was started"
+                f" elsewhere. {self._started_before()}Find out who lifted it, and run"
+                " drover.compute.evacuate again, which cuts it off and verifies anew."
             )
 
     def _started_before(self) -> str:
@@ -576,7 +605,11 @@ class Evacuation:
             raise DroverError(
                 " ".join(
                     [
-                        f"{counted(len(remaining), 'instance')} of {self.host} {'is' if len(remaining) == 1 else 'are'} not restarted; all others are.",
+                        (
+                            f"{counted(len(remaining), 'instance')} of {self.host}"
+                            f" {'is' if len(remaining) == 1 else 'are'} not restarted; all others"
+                            " are."
+                        ),
                         *_reasons(remaining),
                         *self._messages(),
                         f"Correct the causes and run the evacuation again. {SKIPS}",
@@ -595,18 +628,20 @@ class Evacuation:
             "plan": self.plan,
             "restarted": self.restarted,
             "remaining": remaining,
-            "message": f"{self.host}: {counted(done, 'instance')} {words}, {len(remaining)} not. {reasons}".rstrip(),
+            "message": (
+                f"{self.host}: {counted(done, 'instance')} {words}, {len(remaining)} not. {reasons}".rstrip()
+            ),
         }
 
     def _messages(self) -> list[str]:
         return list(dict.fromkeys(self.messages))
 
-    def _say(self, sentences: Sequence[str]) -> None:
+    def _say_sentences(self, sentences: Sequence[str]) -> None:
         self.changed = self.changed or bool(sentences)
         for sentence in sentences:
             self._show(sentence)
 
-    def _keep(self, connection: Connection) -> None:
+    def _renew_lease(self, connection: Connection) -> None:
         self._leasing.renew(connection, self.host)
 
 

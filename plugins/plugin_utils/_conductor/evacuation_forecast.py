@@ -40,5 +40,8 @@ def why_not(ports: Ports, host: str, decision: fencing.Decision, power_state: st
             return f"{problem} {fencing.say_so(host)}"
         return ""
     if power_state == "unknown":
-        return f"The power driver of {host} does not say whether it is on, so it is not expected to confirm that it is off. {fencing.say_so(host)}"
+        return (
+            f"The power driver of {host} does not say whether it is on, so it is not expected to"
+            f" confirm that it is off. {fencing.say_so(host)}"
+        )
     return f"{decision.sentence} {fencing.say_so(host)}"

@@ -87,7 +87,10 @@ class EvacuationRestarts:
                     }
                 )
             elif place is not None and (act == ARRIVED or uuid in self._dead.refused):
-                moved = f"its move had taken it to {place['host']}, where it is off: run this again, which starts it there"
+                moved = (
+                    f"its move had taken it to {place['host']}, where it is off: run this again,"
+                    " which starts it there"
+                )
                 result["left"].append(
                     {"uuid": uuid, "name": name, "reason": self._dead.refused.get(uuid, moved)}
                 )
@@ -97,7 +100,7 @@ class EvacuationRestarts:
                 kept[act].append({"uuid": uuid, "name": name, "reason": reason})
         # Place the instances of high priority before the others are considered.
         for _priority, instances in sorted(waiting.items(), reverse=True):
-            self._place(instances, policy, service_down_time, nodes, failed, result)
+            self._find_destinations(instances, policy, service_down_time, nodes, failed, result)
         return result
 
     def open_orders(self) -> list[str]:
@@ -108,7 +111,8 @@ class EvacuationRestarts:
         with self._store.read() as connection:
             instances = evacuations.instances(connection, self._host)
         sentences = [
-            f"{each['name']}: it {orders.was_doing(each['task_state'])} when {self._host} died; its restart ends that."
+            f"{each['name']}: it {orders.was_doing(each['task_state'])} when {self._host} died; its"
+            " restart ends that."
             for each in instances
             if each["task_state"] in orders.ENDED_BY_EVACUATION
         ]
@@ -121,8 +125,9 @@ class EvacuationRestarts:
             ]
             if lost:
                 sentences.append(
-                    f"{instance['name']}: its disk {some(lost)}, which only the running guest had, is not in its definition, from which it restarts: attach it "
-                    "with drover.compute.instance_disk afterwards."
+                    f"{instance['name']}: its disk {some(lost)}, which only the running guest had,"
+                    " is not in its definition, from which it restarts: attach it with"
+                    " drover.compute.instance_disk afterwards."
                 )
         return sentences
 
@@ -135,7 +140,7 @@ class EvacuationRestarts:
                 if each.place is not None
             ]
 
-    def _place(
+    def _find_destinations(
         self,
         instances: list[EvacuatedInstance],
         policy: Policy,
@@ -224,7 +229,7 @@ class EvacuationRestarts:
                 }
                 self._record(destination, order, answer, result)
             return result
-        restarts = self._first(
+        restarts = self._orders_without_call(
             destination,
             restarts,
             looked_at([each for each in restarts if each["orders"]], hand, timeout),
@@ -279,7 +284,7 @@ class EvacuationRestarts:
                 self._record(destination, order, answer, result)
         return [order for order in wanted if order["uuid"] not in stay], proofs
 
-    def _first(
+    def _orders_without_call(
         self,
         destination: str,
         wanted: Iterable[RestartOrder],
@@ -355,7 +360,8 @@ def _each(answer: certainty.Answer, uuids: Collection[str]) -> list[RestartAnswe
 def _instance(order: RestartOrder, numa: NumaBinding | None, devices: Devices) -> dict[str, object]:
     """Return an instance as the module _domain_restart takes it.
 
-    :param numa: the CPUs and cells of its claim there. The old domain has CPUs and cells of the dead host.
+    :param numa: the CPUs and cells of its claim there. The old domain has CPUs and cells of the
+        dead host.
     :param devices: the fact ``devices`` of its move.
     """
     return {

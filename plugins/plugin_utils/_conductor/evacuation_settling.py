@@ -66,7 +66,10 @@ class EvacuationSettling:
                 migration_claims.finish(connection, each["migration"], proof, seen["state"], now)
             return f"{name}: it runs on {destination}."
         state = f"is {seen['state']} there" if seen is not None else "is not known"
-        return f"{name}: its start on {destination} was begun, and what became of it {state}: left as it is."
+        return (
+            f"{name}: its start on {destination} was begun, and what became of it {state}: left as"
+            " it is."
+        )
 
     def settle(self) -> list[str]:
         """Close the migrations that the reports of the living hosts decide.
@@ -102,7 +105,8 @@ class EvacuationSettling:
                         now,
                     )
                 sentences.append(
-                    f"{instance['name']}: its {migration['type']} to {migration['destination']} came to nothing; it is closed."
+                    f"{instance['name']}: its {migration['type']} to {migration['destination']}"
+                    " came to nothing; it is closed."
                 )
             if instance["state"] == claims.BUILDING:
                 sentences.append(self._release(instance))
@@ -116,8 +120,14 @@ class EvacuationSettling:
             )
         more = ""
         if kept == "new" and resize["disk_grows"]:
-            more = " Its disk was not made larger yet: do that with drover.compute.instance_disk and drover_disk_state=resized."
-        return f"{name}: its resize waited to be confirmed; it is ended, and the instance keeps its {kept or 'new'} size.{more}"
+            more = (
+                " Its disk was not made larger yet: do that with drover.compute.instance_disk and"
+                " drover_disk_state=resized."
+            )
+        return (
+            f"{name}: its resize waited to be confirmed; it is ended, and the instance keeps its"
+            f" {kept or 'new'} size.{more}"
+        )
 
     def _take_over(
         self, instance: EvacuatedInstance, place: Sighting, migration: HostMigration
@@ -143,11 +153,15 @@ class EvacuationSettling:
                     self._host,
                 )
         except DroverError as problem:
-            return self._refused(
+            return self._note_refusal(
                 instance,
-                f"its {migration['type']} had taken it to {host}, where it is off, but it cannot be started there: {problem}",
+                f"its {migration['type']} had taken it to {host}, where it is off, but it cannot be"
+                f" started there: {problem}",
             )
-        return f"{name}: its {migration['type']} had taken it to {host}, where it is off; it is started there."
+        return (
+            f"{name}: its {migration['type']} had taken it to {host}, where it is off; it is"
+            " started there."
+        )
 
     def _release(self, instance: EvacuatedInstance) -> str:
         """Give back the claim of an instance with an unfinished build.
@@ -159,7 +173,10 @@ class EvacuationSettling:
             row = orders.read(connection, instance["uuid"])
             orders.end(connection, instance["uuid"], None if row is None else row.order_uuid)
             claims.release(connection, [instance["uuid"]], proof, now)
-        return f"{instance['name']}: it was only being built; its claim is given back, so that it can be placed again."
+        return (
+            f"{instance['name']}: it was only being built; its claim is given back, so that it can"
+            " be placed again."
+        )
 
     def _is_over(self, migration: HostMigration) -> certainty.Proof | None:
         """Return the Proof that a migration off the dead host has ended; None without a proof."""
@@ -242,14 +259,16 @@ class EvacuationSettling:
             )
             if migration["type"] != migration_claims.EVACUATION and source not in self._dead.read:
                 sentences.append(
-                    f"{name}: it was on its way from {source}, which does not answer: left as it is."
+                    f"{name}: it was on its way from {source}, which does not answer: left as"
+                    " it is."
                 )
                 continue
             if at_source and migration["runs"]:
                 if migration["uuid"] not in self.shut_down:
                     self.shut_down[migration["uuid"]] = migration
                     sentences.append(
-                        f"{name}: it was on its way from {source} and is still there; it is started there if it is off."
+                        f"{name}: it was on its way from {source} and is still there; it is started"
+                        " there if it is off."
                     )
                 continue
             with self._dead.step() as (connection, now):
@@ -294,8 +313,8 @@ class EvacuationSettling:
             proof = self._is_over(migration)
             if proof is None:
                 return (
-                    f"{name}: it is {state} on {host}, and its start on {migration['destination']} was begun too: left as it is until that "
-                    "host answers."
+                    f"{name}: it is {state} on {host}, and its start on {migration['destination']}"
+                    " was begun too: left as it is until that host answers."
                 )
         try:
             with self._dead.step() as (connection, now):
@@ -322,13 +341,13 @@ class EvacuationSettling:
                     connection, opened, certainty.is_shown(host, state), state, now
                 )
         except DroverError as problem:
-            return self._refused(
+            return self._note_refusal(
                 instance,
                 f"it is {state} on {host} already, but cannot be recorded there: {problem}",
             )
         return f"{name}: it is {state} on {host} already."
 
-    def _refused(self, instance: EvacuatedInstance, why: str) -> str:
+    def _note_refusal(self, instance: EvacuatedInstance, why: str) -> str:
         self._dead.refused[instance["uuid"]] = why
         return f"{instance['name']}: {why}"
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ansible_collections.drover.compute.plugins.module_utils._storage import kinds
 
 from .._common import storage_identity
-from .._common.errors import DroverError, Late, Unreachable
+from .._common.errors import DroverError, HostTimeout, Unreachable
 from .._evacuation import fencing, host_answer
 from .._store.database import clock
 from .._store.engine import Connection
@@ -47,7 +47,7 @@ def collect(
     others: Iterable[str],
     power_state: str,
     said: bool,
-    answer: host_answer.Answer | None = None,
+    answer: host_answer.HostAnswer | None = None,
 ) -> fencing.Evidence:
     """Look at a host from this controller and from other hypervisors (rules S2 and S3).
 
@@ -81,7 +81,7 @@ def _seen_by(hand: Hand, question: dict[str, Any]) -> dict[str, Any]:
         return hand.read("_host_probe", question)
     except Unreachable:
         return {"unreachable": True}
-    except Late:
+    except HostTimeout:
         return {}
 
 
@@ -113,7 +113,7 @@ def peers(connection: Connection, host: str, others: Iterable[str]) -> list[str]
 def gather(
     connection: Connection,
     host: str,
-    answer: host_answer.Answer,
+    answer: host_answer.HostAnswer,
     seen: Sequence[Mapping[str, Any]],
     power_state: str,
     said: bool,
@@ -209,7 +209,7 @@ def _disks(connection: Connection, host: str, with_images: bool) -> list[str]:
         {
             place
             for disk in disks
-            if (place := _place(disk))
+            if (place := _place_of_disk(disk))
             and (with_images or not kinds.is_watched(place))
             and disk.get("device", "disk") == "disk"
             and not (disk.get("readonly") or disk.get("shareable"))
@@ -217,7 +217,7 @@ def _disks(connection: Connection, host: str, with_images: bool) -> list[str]:
     )
 
 
-def _place(disk: Mapping[str, Any]) -> str | None:
+def _place_of_disk(disk: Mapping[str, Any]) -> str | None:
     """Return the place of a disk for other hosts; None if it is not known."""
     if kinds.of_disk(disk).is_image:
         return disk.get("source")

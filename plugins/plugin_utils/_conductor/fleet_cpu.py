@@ -14,7 +14,7 @@ from typing import TypedDict
 from .._common.errors import DroverError, Unreachable
 from .._common.validation import which_name
 from .._planner import fleet_cpus as planning
-from .._records.fleet_cpus import Cpu, FleetCpu, Group, HostModel
+from .._records.fleet_cpus import Cpu, CpuGroup, FleetCpu, HostModel
 from .._store.database import clock
 from .._store.engine import Store
 from .._store.hosts import fleet_cpus
@@ -23,7 +23,7 @@ from .._tracker import checked_facts
 from .ports import Hosts
 
 
-class Listed(TypedDict):
+class ListedCpu(TypedDict):
     """A recorded CPU, for people. lacking: {host: names of the features that the host lacks}."""
 
     cell: str | None
@@ -53,23 +53,27 @@ class FleetCpus:
         """
         # Read only this host: the data of all hosts are large, and only the first guest of a group
         # needs them.
-        kept, models = self._read(host)
+        kept, models = self._read_models(host)
         node = _node(host, uri, models)
         group = node["group"]
         if group is None:
             # members() refuses with a sentence that fits this host.
-            planning.members(Group(node["cell"], node["arch"] or "", "", ""), self._read()[1])
+            planning.members(
+                CpuGroup(node["cell"], node["arch"] or "", "", ""), self._read_models()[1]
+            )
             raise DroverError(
-                f"The store does not have what guests of {host} can have: run drover.compute.discover."
+                f"The store does not have what guests of {host} can have: run"
+                " drover.compute.discover."
             )
         if domain_type != group.domain_type:
             raise DroverError(
-                f"cpu: fleet is the CPU of {group.domain_type} guests on {host}, and the domain_type of this one is {domain_type}. Give it a "
-                "CPU model instead, or take its domain_type out."
+                f"cpu: fleet is the CPU of {group.domain_type} guests on {host}, and the"
+                f" domain_type of this one is {domain_type}. Give it a CPU model instead, or take"
+                " its domain_type out."
             )
         fleet_cpu = kept.get(group)
         if fleet_cpu is None:
-            cpu, hosts = self._determine(group, self._read()[1])
+            cpu, hosts = self._determine(group, self._read_models()[1])
             with self._store.write() as connection:
                 # Another run may have recorded one in the time between.
                 fleet_cpu = fleet_cpus.keep(
@@ -87,14 +91,14 @@ class FleetCpus:
 
         Omit hosts without one.
         """
-        kept, models = self._read(*hosts)
+        kept, models = self._read_models(*hosts)
         by_host: dict[str, dict[str, object]] = {}
         for each in models:
             if each["group"] in kept:
                 by_host.setdefault(each["host"], as_definition(kept[each["group"]]["cpu"]))
         return by_host
 
-    def renewed(self, chosen: Collection[str] = ()) -> list[Listed]:
+    def renewed(self, chosen: Collection[str] = ()) -> list[ListedCpu]:
         """Determine each recorded CPU again for the present hosts. Return the CPUs like listing().
 
         Instances keep their CPU. A CPU without hosts is deleted.
@@ -103,12 +107,12 @@ class FleetCpus:
             that are not recorded yet. Empty: all hosts.
         :raises DroverError: a host is not in the store, or was not read.
         """
-        kept, models = self._read()
-        nodes = _chosen(chosen, models) if chosen else models
+        kept, models = self._read_models()
+        nodes = _models_of_hosts(chosen, models) if chosen else models
         groups = {each["group"] for each in nodes if each["group"] is not None}
         with self._store.read() as connection:
             now = clock.now(connection)
-        after: dict[Group, FleetCpu] = dict(kept) if chosen else {}
+        after: dict[CpuGroup, FleetCpu] = dict(kept) if chosen else {}
         for group in sorted(groups if chosen else groups & set(kept)):
             cpu, hosts = self._determine(group, nodes)
             before = kept.get(group)
@@ -124,23 +128,23 @@ class FleetCpus:
             for group, fleet_cpu in after.items():
                 if fleet_cpu != kept.get(group):
                     fleet_cpus.replace(connection, group, fleet_cpu)
-        return _listed(after, models)
+        return _list_cpus(after, models)
 
-    def listing(self) -> list[Listed]:
+    def listing(self) -> list[ListedCpu]:
         """Return all recorded CPUs, with the hosts that lack a feature of them."""
-        return _listed(*self._read())
+        return _list_cpus(*self._read_models())
 
-    def _read(self, *hosts: str) -> tuple[dict[Group, FleetCpu], list[HostModel]]:
+    def _read_models(self, *hosts: str) -> tuple[dict[CpuGroup, FleetCpu], list[HostModel]]:
         """Read the recorded CPUs, and the models that these hosts, or all hosts, can give."""
         with self._store.read() as connection:
             return fleet_cpus.read(connection), fleet_cpus.host_models(connection, hosts or None)
 
-    def _determine(self, group: Group, models: Sequence[HostModel]) -> tuple[Cpu, list[str]]:
+    def _determine(self, group: CpuGroup, models: Sequence[HostModel]) -> tuple[Cpu, list[str]]:
         """Let libvirt find the CPU of a group; return the CPU and its hosts."""
         nodes = planning.members(group, models)
         return self._baseline(group, nodes), sorted({each["host"] for each in nodes})
 
-    def _baseline(self, group: Group, nodes: Sequence[HostModel]) -> Cpu:
+    def _baseline(self, group: CpuGroup, nodes: Sequence[HostModel]) -> Cpu:
         features = planning.common_features(nodes)
         options = {"arch": group.arch, "domain_type": group.domain_type, "features": features}
         silent = []
@@ -154,7 +158,8 @@ class FleetCpus:
                 continue
             if answer.get("failed"):
                 raise DroverError(
-                    f"The CPU of the {group.label} cannot be determined on {node['host']}: {answer.get('msg')}"
+                    f"The CPU of the {group.label} cannot be determined on {node['host']}:"
+                    f" {answer.get('msg')}"
                 )
             model = answer.get("cpu") or {}
             checked_facts.cpu_model(model, f"The CPU that {node['host']} found")
@@ -167,17 +172,19 @@ class FleetCpus:
             further = sorted(set(cpu["features"]) - set(features))
             if further:
                 raise DroverError(
-                    f"libvirt of {node['host']} has no CPU model for the features that all {group.label} have: the nearest is "
-                    f"{cpu['model']}, with {', '.join(further)}. Give the instance a CPU model instead of cpu: fleet."
+                    f"libvirt of {node['host']} has no CPU model for the features that all"
+                    f" {group.label} have: the nearest is {cpu['model']}, with"
+                    f" {', '.join(further)}. Give the instance a CPU model instead of cpu: fleet."
                 )
             return cpu
         raise DroverError(
-            f"The CPU of the {group.label} is determined on a host with their oldest QEMU, and none of these answers: {'; '.join(silent)}. "
-            "Start one, or take it out of the store (drover.compute.host_remove)."
+            f"The CPU of the {group.label} is determined on a host with their oldest QEMU, and none"
+            f" of these answers: {'; '.join(silent)}. Start one, or take it out of the store"
+            " (drover.compute.host_remove)."
         )
 
 
-def _chosen(hosts: Collection[str], models: Sequence[HostModel]) -> list[HostModel]:
+def _models_of_hosts(hosts: Collection[str], models: Sequence[HostModel]) -> list[HostModel]:
     """Return the CPU models that these hosts can give.
 
     :raises DroverError: a host is not in the store.
@@ -185,7 +192,9 @@ def _chosen(hosts: Collection[str], models: Sequence[HostModel]) -> list[HostMod
     matching = [each for each in models if each["host"] in hosts]
     for host in sorted(set(hosts) - {each["host"] for each in matching}):
         raise DroverError(
-            f"The store has no host {host} with QEMU{which_name(host, (each['host'] for each in models))}. The CPU of the fleet is what it was."
+            f"The store has no host {host} with"
+            f" QEMU{which_name(host, (each['host'] for each in models))}. The CPU of the fleet is"
+            " what it was."
         )
     return matching
 
@@ -196,7 +205,7 @@ def as_definition(cpu: Cpu) -> dict[str, object]:
     return {"mode": "custom", "model": cpu["model"], "vendor": cpu["vendor"], **features}
 
 
-def _listed(kept: Mapping[Group, FleetCpu], models: Sequence[HostModel]) -> list[Listed]:
+def _list_cpus(kept: Mapping[CpuGroup, FleetCpu], models: Sequence[HostModel]) -> list[ListedCpu]:
     lacking = planning.lacking(kept, models)
     return [
         {
@@ -218,6 +227,7 @@ def _node(host: str, uri: str | None, models: Sequence[HostModel]) -> HostModel:
     nodes = [each for each in models if each["host"] == host]
     if not nodes:
         raise DroverError(
-            f"cpu: fleet needs a host with QEMU that was read, and {host} is none: run drover.compute.discover."
+            f"cpu: fleet needs a host with QEMU that was read, and {host} is none: run"
+            " drover.compute.discover."
         )
     return next((each for each in nodes if each["uri"] == uri), nodes[0])

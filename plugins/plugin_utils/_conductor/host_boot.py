@@ -18,7 +18,7 @@ def boot_id(hosts: Hosts, host: str) -> str:
     :raises Unreachable: the host cannot be reached.
     :raises DroverError: the host was reached but could not be read.
     """
-    return str(_ask(hosts, host, "_boot_info", {})["boot_id"])
+    return str(_run_module(hosts, host, "_boot_info", {})["boot_id"])
 
 
 class Need(NamedTuple):
@@ -36,13 +36,13 @@ def needs_reboot(hosts: Hosts, host: str, sentinels: Iterable[str]) -> Need:
     :raises Unreachable: the host cannot be reached.
     :raises DroverError: the host was reached but could not be read.
     """
-    found = _ask(hosts, host, "_reboot_info", {"sentinels": list(sentinels)})
+    found = _run_module(hosts, host, "_reboot_info", {"sentinels": list(sentinels)})
     return Need(
         found["needed"] if isinstance(found["needed"], bool) else None, str(found["message"])
     )
 
 
-def _ask(hosts: Hosts, host: str, module: str, args: dict[str, object]) -> dict[str, object]:
+def _run_module(hosts: Hosts, host: str, module: str, args: dict[str, object]) -> dict[str, object]:
     answer = hosts.hand(host).read(module, args)
     if answer.get("failed"):
         raise DroverError(

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from .._common import certainty
 from .._common.errors import DroverError, as_sentence
 from .._migrations import orders as migration_orders
-from .._migrations.options import Options
+from .._migrations.options import MigrationOptions
 from .._records.orders import MoveOrder, UnopenedOrder
 from .._records.outcomes import MoveAnswer, MoveOutcome, PrecheckReport
 from .._records.plans import Move
@@ -28,7 +28,10 @@ from .starting import Starting
 
 AnyOrder = TypeVar("AnyOrder", bound=UnopenedOrder)
 
-ADVICE = "Migrations that had begun go on by themselves; run the drain again and it looks after them first."
+ADVICE = (
+    "Migrations that had begun go on by themselves; run the drain again and it looks after them"
+    " first."
+)
 
 
 class HostMoves:
@@ -137,7 +140,11 @@ class HostMoves:
             settings.limits,
             lambda connection: self._leasing.renew(connection, host),
             Restarts(
-                self._look, self._switch, settings.shutdown_timeout, self._clock, self._foresee
+                self._read_domain_states,
+                self._switch,
+                settings.shutdown_timeout,
+                self._clock,
+                self._foresee_start,
             ),
             settings.max_wait,
             self._leasing.begun(host),
@@ -163,7 +170,7 @@ class HostMoves:
         reports: list[PrecheckReport] = []
         for uri, start in _by_uri(orders).items():
             starts = [
-                {**self._begun(order, options), "will_stop": order["uuid"] in stopped}
+                {**self._begin_arguments(order, options), "will_stop": order["uuid"] in stopped}
                 for order in start
             ]
             reports += self._module({"uri": uri, "check": True, "start": starts})
@@ -177,7 +184,7 @@ class HostMoves:
         start: Iterable[MoveOrder] = (),
         follow: Iterable[MoveOrder] = (),
         abort: Iterable[MoveOrder] = (),
-        options: Options | None = None,
+        options: MigrationOptions | None = None,
         **given: Any,
     ) -> list[MoveAnswer]:
         """Call the module _domain_migration.
@@ -192,12 +199,14 @@ class HostMoves:
             answers += self._module(
                 {
                     "uri": uri,
-                    "start": [self._begun(order, options) for order in started.get(uri, ())],
+                    "start": [
+                        self._begin_arguments(order, options) for order in started.get(uri, ())
+                    ],
                     "follow": [
                         {"uuid": order["uuid"], "migration": order["migration"]}
                         for order in followed.get(uri, ())
                     ],
-                    "abort": [_move(order) for order in aborted.get(uri, ())],
+                    "abort": [_move_arguments(order) for order in aborted.get(uri, ())],
                     "max_migrations": self._settings.limits.per_source,
                     "waiting": [order["uuid"] for order in of_uri if order.get("waiting")],
                     **given,
@@ -205,10 +214,12 @@ class HostMoves:
             )
         return answers
 
-    def _begun(self, order: UnopenedOrder, options: Options | None) -> dict[str, object]:
+    def _begin_arguments(
+        self, order: UnopenedOrder, options: MigrationOptions | None
+    ) -> dict[str, object]:
         """Return a move that begins, with its options, as the module _domain_migration takes it."""
         return {
-            **_move(order),
+            **_move_arguments(order),
             **(self._own.keep_up(order["uuid"], options.of(order)) if options else {}),
         }
 
@@ -216,12 +227,14 @@ class HostMoves:
         """Return a move that starts at this host; refuse any other."""
         if move.get("from_host") != self._host:
             raise DroverError(
-                f"The move of {move.get('name')} starts at {move.get('from_host')}, but this task runs on {self._host}. "
-                "Delegate the task to the host the moves start at."
+                f"The move of {move.get('name')} starts at {move.get('from_host')}, but this task"
+                f" runs on {self._host}. Delegate the task to the host the moves start at."
             )
         return move
 
-    def _add_files(self, orders: Sequence[UnopenedOrder], options: Options, fresh: bool) -> None:
+    def _add_files(
+        self, orders: Sequence[UnopenedOrder], options: MigrationOptions, fresh: bool
+    ) -> None:
         """Add to orders the facts that their host needs on storage and files of other hosts."""
         if not orders:
             return
@@ -231,10 +244,10 @@ class HostMoves:
         for order in orders:
             order["files"] = files[order["uuid"]]
 
-    def _look(self, order: UnopenedOrder) -> tuple[str | None, str | None]:
+    def _read_domain_states(self, order: UnopenedOrder) -> tuple[str | None, str | None]:
         """Return the states of a domain at its source and destination, see conductor.restarting."""
         (answer,) = self._module(
-            {"uri": order["source_uri"], "check": True, "start": [_move(order)]}
+            {"uri": order["source_uri"], "check": True, "start": [_move_arguments(order)]}
         )
         return answer["source_state"], answer["destination_state"]
 
@@ -265,7 +278,7 @@ class HostMoves:
         answer = starting.order(self._hand, host, "domain", options, proofs)
         return None if answer.outcome == certainty.DONE else answer.message
 
-    def _foresee(self, order: UnopenedOrder) -> str | None:
+    def _foresee_start(self, order: UnopenedOrder) -> str | None:
         """Return the reason why an instance could not start again after its move, see
         conductor.restarting.
 
@@ -306,8 +319,8 @@ def refuse_unknown_whereabouts(outcomes: Iterable[MoveOutcome]) -> None:
                 f"{outcome['name']} is {outcome['status']}: {outcome['message'].rstrip('.')}"
                 for outcome in stuck
             )
-            + ". Nothing was done about it, as both hosts may be needed to tell. Look at both hosts with "
-            "virsh list --all, correct what is wrong there, and run the drain again.",
+            + ". Nothing was done about it, as both hosts may be needed to tell. Look at both hosts"
+            " with virsh list --all, correct what is wrong there, and run the drain again.",
             migrations=outcomes,
             failed_moves=failed,
         )
@@ -321,7 +334,7 @@ def _by_uri(orders: Iterable[AnyOrder]) -> dict[str, list[AnyOrder]]:
     return dict(sorted(by_uri.items()))
 
 
-def _move(order: UnopenedOrder) -> dict[str, object]:
+def _move_arguments(order: UnopenedOrder) -> dict[str, object]:
     """Return a move without options as the module _domain_migration takes it."""
     values: Mapping[str, Any] = order
     keys = (

@@ -121,9 +121,9 @@ class HostReading:
         return [
             {
                 "host": name,
-                "uri": uris[name]
-                if name in uris
-                else (default_migration_uri(name) if usual else None),
+                "uri": (
+                    uris[name] if name in uris else (default_migration_uri(name) if usual else None)
+                ),
             }
             for name in names
         ]

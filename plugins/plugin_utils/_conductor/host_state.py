@@ -53,11 +53,13 @@ def change(
     row = services.get(connection, host)
     if shuts_down and state != "draining":
         raise DroverError(
-            f"Host {host}: shuts_down goes with the state draining, not with {state or 'forced_down alone'}."
+            f"Host {host}: shuts_down goes with the state draining, not with"
+            f" {state or 'forced_down alone'}."
         )
     if reason is not None and state in ("enabled", "restored", None):
         raise DroverError(
-            f"Host {host}: a reason goes with disabled, maintenance or draining, not with {state or 'forced_down alone'}."
+            f"Host {host}: a reason goes with disabled, maintenance or draining, not with"
+            f" {state or 'forced_down alone'}."
         )
     before = {name: getattr(row, name) for name in FIELDS}
     after = {**before, "status_before_drain": row.status_before_drain}
@@ -123,7 +125,8 @@ def _refuse_while_stale(connection: Connection, host: str) -> None:
     ]
     if names:
         raise DroverError(
-            f"Host {host} stays forced down: {', '.join(names)} was evacuated from it and has not been seen to be gone "
-            "from it since. Run drover.compute.discover, which removes what is stale there; what runs there although it "
-            "was evacuated has to be destroyed there by hand first."
+            f"Host {host} stays forced down: {', '.join(names)} was evacuated from it and has not"
+            " been seen to be gone from it since. Run drover.compute.discover, which removes what"
+            " is stale there; what runs there although it was evacuated has to be destroyed there"
+            " by hand first."
         )

@@ -37,7 +37,7 @@ class SourceAbsent(SourceUnread):
     """The host does not have the source of an image."""
 
 
-class OtherContent(DroverError):
+class OtherImageContent(DroverError):
     """The source of an image has another content than its checksum."""
 
 
@@ -65,7 +65,8 @@ class ImageCache:
         if not source or not image.get("checksum"):
             missing = " and ".join(key for key in ("source", "checksum") if not image.get(key))
             raise DroverError(
-                f"Image {name}: it has no {missing}, so it cannot be brought to {self._host}. Add that to the image."
+                f"Image {name}: it has no {missing}, so it cannot be brought to {self._host}. Add"
+                " that to the image."
             )
         options: dict[str, Any] = {
             "folder": self._folder,
@@ -75,10 +76,11 @@ class ImageCache:
         kind = "url" if "://" in source else "path"
         if kind == "path" and not os.path.isabs(source):
             raise DroverError(
-                f"Image {name}: its source {source} is neither a URL nor an absolute path. Correct it."
+                f"Image {name}: its source {source} is neither a URL nor an absolute path."
+                " Correct it."
             )
         try:
-            return self._bring({**options, kind: source}, name)
+            return self._fetch_image({**options, kind: source}, name)
         except SourceAbsent as problem:
             if not os.path.isfile(source):
                 why = f"{problem} The controller does not have it either."
@@ -103,16 +105,18 @@ class ImageCache:
         for peer, (uri, path) in peers.items():
             self._say(f"{name}: {self._host} cannot read its source; {peer} -> {self._host}")
             try:
-                return self._bring({**given, "peer": uri, "path": path}, name)
-            except (SourceUnread, OtherContent) as problem:
+                return self._fetch_image({**given, "peer": uri, "path": path}, name)
+            except (SourceUnread, OtherImageContent) as problem:
                 words.append(str(problem))
         if peers:
             words.append(
-                f"Correct the source, or let {self._host} reach the others with drover.compute.migration_trust."
+                f"Correct the source, or let {self._host} reach the others with"
+                " drover.compute.migration_trust."
             )
         else:
             words.append(
-                "No other hypervisor that is up has an instance that was made from it, so it is not copied from one."
+                "No other hypervisor that is up has an instance that was made from it, so it is not"
+                " copied from one."
             )
         raise DroverError(" ".join(words), host=self._host)
 
@@ -130,7 +134,7 @@ class ImageCache:
         names = sorted(up, key=lambda host: (natural(host) < natural(self._host), natural(host)))
         return {host: (uri, paths[host]) for host in names[:PEERS] if (uri := uris.get(host))}
 
-    def _bring(self, given: dict[str, object], name: str) -> tuple[bool, str | None]:
+    def _fetch_image(self, given: dict[str, object], name: str) -> tuple[bool, str | None]:
         if self._check_mode:
             foreseen = self._hand.foretell("_image_file", given)
             if foreseen.get("failed"):
@@ -175,7 +179,7 @@ class ImageCache:
             raise self._problem(
                 name, f"{source} of the controller was not copied: {answer.message}", {}
             )
-        return self._bring({**given, "path": path, "uploaded": True}, name)
+        return self._fetch_image({**given, "path": path, "uploaded": True}, name)
 
     def _problem(
         self, name: str, message: str | None, details: Mapping[str, object]
@@ -188,7 +192,7 @@ class ImageCache:
         if "unread" in marks:
             kind = SourceAbsent if "absent" in marks else SourceUnread
         elif "other_content" in marks:
-            kind = OtherContent
+            kind = OtherImageContent
         return kind(f"Image {name} on {self._host}: {message}", host=self._host, **marks)
 
     def clean(self, uri: str) -> dict[str, object]:

@@ -79,15 +79,15 @@ class InstanceDevices(InstanceOrder):
             for a disk, and diff if there is one.
         :raises DroverError: it is refused, it failed, or its result is not certain.
         """
-        target = self._find()
+        target = self._find_instance()
         if self._request.task_state == orders.DETACHING and self._request.kind != CDROM:
             self._own.refuse_stop([target], NOT_DONE[orders.DETACHING])
         host = self._host(target)
         purpose = f"{self._request.task_state} {WORDS[self._request.kind]}"
         with self._lease(host, purpose, self._request.timeout + SPARE):
-            instance = self._find()
+            instance = self._find_instance()
             refuse_moved(instance, host, "Nothing was done")
-            result = self._work(instance, host)
+            result = self._change_device(instance, host)
         of_instance: dict[str, object] = {
             "host": host,
             "uuid": instance["uuid"],
@@ -101,7 +101,7 @@ class InstanceDevices(InstanceOrder):
         )
         return {**of_instance, **{key: value for key, value in result.items() if key in shown}}
 
-    def _find(self) -> NamedInstance:
+    def _find_instance(self) -> NamedInstance:
         task_state = self._request.task_state
         return self._instance_with_domain(self._request.wanted, NOT_DONE[task_state], task_state)
 
@@ -110,14 +110,14 @@ class InstanceDevices(InstanceOrder):
         # refuse() has refused an instance without a host.
         return instance["host"] or ""
 
-    def _work(self, instance: NamedInstance, host: str) -> dict[str, object]:
+    def _change_device(self, instance: NamedInstance, host: str) -> dict[str, object]:
         hand, uuid = self._hosts.hand(host), instance["uuid"]
         # Any other kind of order is refused below.
         earlier = instance["order_uuid"] if instance["task_state"] in orders.DEVICES else None
         if earlier is not None and not self._check_mode:
             # First withdraw the order of the earlier run, so that nothing of it can begin any more.
-            self._look(hand, instance, earlier, "an earlier run was cut off.")
-        options = self._given(instance)
+            self._withdraw_order(hand, instance, earlier, "an earlier run was cut off.")
+        options = self._module_arguments(instance)
         if self._request.given.get("path"):
             # The store has the name of the instance that uses the file. A hypervisor sees only that
             # it is in use.
@@ -155,15 +155,18 @@ class InstanceDevices(InstanceOrder):
         if self._check_mode:
             return foreseen
         answer = hand.act(
-            "_domain_device", {**options, "order": order, "looked_up": _names(foreseen["device"])}
+            "_domain_device",
+            {**options, "order": order, "looked_up": _paths_of_device(foreseen["device"])},
         )
         if answer.outcome == certainty.DONE:
             self._close(instance, host, order, answer.result["domain"])
             return answer.result
-        self._close(instance, host, order, self._look(hand, instance, order, answer.message))
+        self._close(
+            instance, host, order, self._withdraw_order(hand, instance, order, answer.message)
+        )
         raise DroverError(sentence_of(instance, answer.message), host=host)
 
-    def _given(self, instance: NamedInstance) -> dict[str, object]:
+    def _module_arguments(self, instance: NamedInstance) -> dict[str, object]:
         return {
             **named_domain(instance),
             "state": "present" if self._request.present else "absent",
@@ -207,7 +210,10 @@ class InstanceDevices(InstanceOrder):
         if not self._request.present or kind in (INTERFACE, GROWTH) or device is None:
             return
         owner = (instance["uuid"], instance["name"], instance["host"] or "")
-        names, behind = _names(device), [layer["path"] for layer in device.get("chain") or ()]
+        names, behind = (
+            _paths_of_device(device),
+            [layer["path"] for layer in device.get("chain") or ()],
+        )
         if kind == CDROM or device["readonly"]:
             used_files.refuse_read(connection, *owner, [*names, *behind])
             return
@@ -233,11 +239,11 @@ class InstanceDevices(InstanceOrder):
             instance["uuid"],
             instance["name"],
             instance["host"] or "",
-            _names(device),
+            _paths_of_device(device),
             written=reads,
         )
 
-    def _look(
+    def _withdraw_order(
         self, hand: Hand, instance: NamedInstance, order: str, message: str
     ) -> ReportedDomain | None:
         text = sentence_of(instance, message)
@@ -247,13 +253,13 @@ class InstanceDevices(InstanceOrder):
             order,
             self._request.timeout + GRACE,
             lambda dummy: (
-                f"{text} {instance['host']} does not show what became of it, so it may be done. When that host answers, run this again, which finds "
-                "out and goes on."
+                f"{text} {instance['host']} does not show what became of it, so it may be done."
+                " When that host answers, run this again, which finds out and goes on."
             ),
         )
 
 
-def _names(device: Disk | None) -> list[str]:
+def _paths_of_device(device: Disk | None) -> list[str]:
     """Return the path and the real path of the file of a device."""
     device = device or {}
     return sorted({path for path in (device.get("path"), device.get("real_path")) if path})

@@ -25,7 +25,7 @@ from .._store.instances import instance_lookup
 from .._store.instances.migrations_open import EVACUATION, RESIZE
 from .host_moves import HostMoves
 from .ports import Ports
-from .resize import CONFIRM, Difference, Resize, ResizeRequest
+from .resize import CONFIRM, Difference, ResizeRequest, ResizeRun
 from .resize_destination import request
 from .scheduling import decide
 from .settings import MoveSettings, ResizeSettings
@@ -79,7 +79,7 @@ class InstanceMigrations:
             wanted,
             wanted.settings,
         )
-        self._colds = Resize(
+        self._colds = ResizeRun(
             ports, ResizeRequest([], wanted.settings, ending=CONFIRM, host=wanted.host)
         )
         #: The failures, as sentences.
@@ -102,10 +102,10 @@ class InstanceMigrations:
             and none was moved.
         """
         instance_lookup.refuse_none(self._request.instances)
-        instances = self._end_open(self._find())
+        instances = self._end_open(self._find_instances())
         moving = self._sort_out(instances)
         stopping = {each["uuid"]: each for each in moving if self._is_to_stop(each)}
-        self._move([each for each in moving if each["uuid"] not in stopping])
+        self._move_instances([each for each in moving if each["uuid"] not in stopping])
         # A killed run may have left a resize unfinished.
         colds = [
             each
@@ -117,7 +117,7 @@ class InstanceMigrations:
             self._colds.end(colds)
         return self._result()
 
-    def _find(self) -> list[NamedInstance]:
+    def _find_instances(self) -> list[NamedInstance]:
         with self._store.read() as connection:
             return instance_lookup.find(connection, self._request.instances)
 
@@ -138,15 +138,18 @@ class InstanceMigrations:
                     self.changed |= bool(self._of_host(source).carry_out(begin=False))
                 except DroverError as problem:
                     problems[source] = str(problem)
-        instances = self._find()
+        instances = self._find_instances()
         for instance in instances:
             migration = _move_of(instance)
             if migration is not None and not self._settings.check_mode:
-                back = f"Run drover.compute.evacuate of {migration['source']} again, or, if that host answers, drover.compute.undrain."
+                back = (
+                    f"Run drover.compute.evacuate of {migration['source']} again, or, if that host"
+                    " answers, drover.compute.undrain."
+                )
                 advice = problems.get(migration["source"]) or back
                 self.failed.append(
-                    f"Instance {instance['name']} is not moved: its {migration['type']} from {migration['source']} to "
-                    f"{migration['destination']} is not ended. {advice}"
+                    f"Instance {instance['name']} is not moved: its {migration['type']} from"
+                    f" {migration['source']} to {migration['destination']} is not ended. {advice}"
                 )
         return instances
 
@@ -164,7 +167,8 @@ class InstanceMigrations:
                 continue
             if instance["host"] is None or instance["node"] is None:
                 self.failed.append(
-                    f"Instance {instance['name']} is on no host that the store knows, so it is not moved: run drover.compute.discover."
+                    f"Instance {instance['name']} is on no host that the store knows, so it is not"
+                    " moved: run drover.compute.discover."
                 )
                 continue
             if instance["host"] == self._request.host:
@@ -182,8 +186,9 @@ class InstanceMigrations:
                     moving.append(instance)
             else:
                 self.failed.append(
-                    f"Instance {instance['name']} is not moved from {instance['host']}: {as_sentence(kept)} Change its policy, or move it despite "
-                    "that with drover_despite_policy=true."
+                    f"Instance {instance['name']} is not moved from {instance['host']}:"
+                    f" {as_sentence(kept)} Change its policy, or move it despite that with"
+                    " drover_despite_policy=true."
                 )
         return moving
 
@@ -205,12 +210,12 @@ class InstanceMigrations:
             return instance["state"] != "shutoff"
         return not self._settings.despite_policy and by_policy(instance)["moves_cold"]
 
-    def _move(self, instances: list[NamedInstance]) -> None:
+    def _move_instances(self, instances: list[NamedInstance]) -> None:
         """Find places for all instances in one batch, and move them host by host.
 
         A failure at one host stops no other.
         """
-        moves = self._placed(instances)
+        moves = self._find_destinations(instances)
         for source in dict.fromkeys(move["from_host"] for move in moves):
             try:
                 self._move_off(source, [move for move in moves if move["from_host"] == source])
@@ -235,7 +240,8 @@ class InstanceMigrations:
                     )
                     how = "live" if lives[report["uuid"]] else "cold"
                     self._ports.say(
-                        f"{report['name']}: would move {how} from {source} to {report['destination']}{copies}."
+                        f"{report['name']}: would move {how} from {source} to"
+                        f" {report['destination']}{copies}."
                     )
             self.changed |= bool(reports)
         else:
@@ -245,11 +251,12 @@ class InstanceMigrations:
             self.changed |= bool(outcomes)
         to = {move["uuid"]: move["host"] for move in moves}
         self.failed += [
-            f"{each['name']} did not move from {source} to {to.get(each['uuid'])}: {each['message']}"
+            f"{each['name']} did not move from {source} to {to.get(each['uuid'])}:"
+            f" {each['message']}"
             for each in failed
         ]
 
-    def _placed(self, instances: list[NamedInstance]) -> list[Move]:
+    def _find_destinations(self, instances: list[NamedInstance]) -> list[Move]:
         """Find destinations for instances, all in one batch.
 
         :raises DroverError: an instance fits nowhere.

@@ -64,7 +64,7 @@ class InstanceOperations:
         with self._store.read() as connection:
             instances = instance_lookup.find(connection, wanted, unknown)
         if unknown:
-            with self._noted():
+            with self._note_failure():
                 self._refuse_unheard_of(unknown)
                 self._say(f"Not in the store, so there is nothing to remove: {', '.join(unknown)}")
                 gone = [*unknown]
@@ -77,22 +77,22 @@ class InstanceOperations:
             if state == "absent" and each["state"] == "building" and each["host"] is not None
         ]
         for instance in building:
-            with self._noted():
+            with self._note_failure():
                 self._give_up_build(instance, options["timeout"])
         others = [each for each in instances if each not in resized and each not in building]
         for instance in resized:
-            with self._noted():
+            with self._note_failure():
                 self._remove_resized(instance, options["timeout"])
         if starts(state, options):
-            self._look(others)
+            self._read_hosts_once(others)
         for host in dict.fromkeys(each["host"] for each in others):
             on_host = [each for each in others if each["host"] == host]
-            with self._noted():
+            with self._note_failure():
                 if host is None:
                     for each in on_host:
                         refuse(each, state)
                 else:
-                    self._work(
+                    self._work_on_host(
                         host, [instance_lookup.as_named(each) for each in on_host], state, options
                     )
         result: dict[str, object] = {
@@ -108,7 +108,7 @@ class InstanceOperations:
                 self._say_removed(outcome)
         return result, self.differences, self.failed
 
-    def _look(self, found: Sequence[NamedInstance]) -> None:
+    def _read_hosts_once(self, found: Sequence[NamedInstance]) -> None:
         """Read the hosts once for all instances, if these are on several hosts."""
         hosts = {each["host"] for each in found if each["host"] is not None}
         if len(hosts) > 1:
@@ -124,7 +124,7 @@ class InstanceOperations:
             continuity.refuse_unread(connection, refused, self._hosts.names(), continuity.THERE)
 
     @contextlib.contextmanager
-    def _noted(self) -> Iterator[None]:
+    def _note_failure(self) -> Iterator[None]:
         """Note a failure and continue. Raise it if the time of the whole run is over."""
         try:
             yield
@@ -136,14 +136,16 @@ class InstanceOperations:
     def _remove_resized(self, instance: NamedInstance, patience: int) -> None:
         """Remove an instance with an open resize if its domain is gone; else refuse the removal."""
         removal = ResizeRemoval(self._ports, patience, self._check_mode)
-        with self._held(removal.hosts(instance["uuid"]), "absent", 4 * patience + SPARE_OF_HOST):
+        with self._hold_leases(
+            removal.hosts(instance["uuid"]), "absent", 4 * patience + SPARE_OF_HOST
+        ):
             self.outcomes.append(removal.remove(instance["uuid"]))
 
     def _give_up_build(self, instance: NamedInstance, timeout: int) -> None:
         """Give back the room of an instance with a claim and without a finished build."""
         name, host = instance["name"], instance["host"] or ""
         sentences: list[str] = []
-        with self._held([host], "absent", timeout + SPARE_OF_HOST):
+        with self._hold_leases([host], "absent", timeout + SPARE_OF_HOST):
             if not self._check_mode:
                 sentences = Building(self._ports, self._hosts.hand(host), host, timeout).give_up(
                     instance["uuid"]
@@ -168,10 +170,12 @@ class InstanceOperations:
         }
         self.outcomes.append(gone)
 
-    def _work(
+    def _work_on_host(
         self, host: str, wanted: Sequence[Any], state: str, options: Mapping[str, Any]
     ) -> None:
-        with self._held([host], state, len(wanted) * (options["timeout"] + SPARE) + SPARE_OF_HOST):
+        with self._hold_leases(
+            [host], state, len(wanted) * (options["timeout"] + SPARE) + SPARE_OF_HOST
+        ):
             operations = Operations(
                 self._ports, self._hosts.hand(host), host, self._check_mode, self._proofs
             )
@@ -179,13 +183,14 @@ class InstanceOperations:
         if self._check_mode and state in _WOULD:
             for each in (each for each in outcomes if each["status"] != "failed"):
                 self._say(
-                    f"{each['name']} on {host}: {f'would be {_WOULD[state]}' if each['changed'] else 'nothing would change'}."
+                    f"{each['name']} on {host}:"
+                    f" {f'would be {_WOULD[state]}' if each['changed'] else 'nothing would change'}."
                 )
         self.outcomes += outcomes
         self.differences += differences
         self.failed += failed
 
-    def _held(
+    def _hold_leases(
         self, hosts: Sequence[str], state: str, seconds: int
     ) -> contextlib.AbstractContextManager[None]:
         if self._check_mode:

@@ -13,7 +13,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-from .._common.errors import DroverError, Uncertain, as_sentence
+from .._common.errors import DroverError, UncertainOrder, as_sentence
 from .._records.domains import ReportedDomain
 from .._records.instances import NamedInstance
 from .._store.hosts.compute_nodes import DEFAULT_URI
@@ -47,8 +47,8 @@ class InstanceOrder:
         instance_lookup.refuse(instance, not_done, order=order)
         if instance["state"] == "missing":
             raise DroverError(
-                f"Instance {instance['name']} is missing: {instance['host']} no longer shows its domain. {not_done}: find out where it is with "
-                "drover.compute.discover."
+                f"Instance {instance['name']} is missing: {instance['host']} no longer shows its"
+                f" domain. {not_done}: find out where it is with drover.compute.discover."
             )
         return instance
 
@@ -81,7 +81,7 @@ class InstanceOrder:
             reason = (
                 "its host does not answer" if entry is None else "another call still works on it"
             )
-            raise Uncertain(unknown(reason), host=instance["host"])
+            raise UncertainOrder(unknown(reason), host=instance["host"])
         return entry["domain"]
 
     def _close(
@@ -123,16 +123,17 @@ def refuse_moved(instance: NamedInstance, host: str, not_done: str) -> None:
     """
     if instance["host"] != host:
         raise DroverError(
-            f"Instance {instance['name']} has moved from {host} to {instance['host']}. {not_done}: run this again."
+            f"Instance {instance['name']} has moved from {host} to {instance['host']}. {not_done}:"
+            " run this again."
         )
 
 
 def refuse_other_domain(host: str, uuid: str, facts: ReportedDomain) -> None:
     """Refuse an answer of a host about another domain than the one of the order."""
     if facts.get("uuid") != uuid:
-        raise Uncertain(
-            f"{host} answered about the domain {facts.get('uuid')} where {uuid} was meant, so what is there is not known. See "
-            "what is wrong there: its libvirt, or who is root on it.",
+        raise UncertainOrder(
+            f"{host} answered about the domain {facts.get('uuid')} where {uuid} was meant, so what"
+            " is there is not known. See what is wrong there: its libvirt, or who is root on it.",
             host=host,
         )
 

@@ -89,7 +89,7 @@ class InstanceSnapshots(InstanceOrder):
         outcomes, failed = [], []
         for instance in found:
             try:
-                outcomes.append(self._one(instance_lookup.as_named(instance)))
+                outcomes.append(self._run_for_instance(instance_lookup.as_named(instance)))
             except TimeOver:
                 raise
             except DroverError as problem:
@@ -97,23 +97,23 @@ class InstanceSnapshots(InstanceOrder):
                 outcomes.append(_outcome(instance, {"changed": False}, str(problem)))
         return outcomes, self._differences, failed
 
-    def _one(self, wanted: Mapping[str, str]) -> SnapshotOutcome:
-        instance = self._find(wanted)
+    def _run_for_instance(self, wanted: Mapping[str, str]) -> SnapshotOutcome:
+        instance = self._find_instance(wanted)
         if self._request.state is None:
-            result = self._read(self._hand(instance), instance)
+            result = self._read_snapshots(self._hand(instance), instance)
             return _outcome(instance, {**result, "changed": False})
         if self._request.state == REVERTED:
             self._own.refuse_stop([instance], NOT_DONE[REVERTED])
         host, seconds = instance["host"] or "", self._request.timeout + SPARE
         with self._lease(host, "working on snapshots of instances", seconds):
-            again = self._find(wanted)
+            again = self._find_instance(wanted)
             refuse_moved(again, host, NOT_DONE[self._request.state])
-            result = self._work(again)
+            result = self._change_snapshots(again)
         outcome = _outcome(again, result)
         self._tell(outcome)
         return outcome
 
-    def _find(self, wanted: Mapping[str, str]) -> NamedInstance:
+    def _find_instance(self, wanted: Mapping[str, str]) -> NamedInstance:
         instance = self._read_instance(wanted)
         not_done = NOT_DONE[self._request.state]
         if self._request.state is not None:
@@ -122,15 +122,15 @@ class InstanceSnapshots(InstanceOrder):
             instance_lookup.refuse(instance, not_done, order=orders.SNAPSHOTTING)
         if instance["host"] is None or instance["state"] in ("missing", "building"):
             raise DroverError(
-                f"Instance {instance['name']} is {instance['state']}, so no host has its domain. {not_done}: find out where it is with "
-                "drover.compute.discover."
+                f"Instance {instance['name']} is {instance['state']}, so no host has its domain."
+                f" {not_done}: find out where it is with drover.compute.discover."
             )
         return instance
 
     def _hand(self, instance: NamedInstance) -> Hand:
         return self._hosts.hand(instance["host"] or "")
 
-    def _read(self, hand: Hand, instance: NamedInstance) -> dict[str, Any]:
+    def _read_snapshots(self, hand: Hand, instance: NamedInstance) -> dict[str, Any]:
         """Read the snapshots of an instance."""
         snapshots = hand.foretell(MODULE, named_domain(instance))
         if snapshots.get("failed"):
@@ -140,7 +140,7 @@ class InstanceSnapshots(InstanceOrder):
             )
         return snapshots
 
-    def _work(self, instance: NamedInstance) -> dict[str, object]:
+    def _change_snapshots(self, instance: NamedInstance) -> dict[str, object]:
         hand, uuid, host = self._hand(instance), instance["uuid"], instance["host"] or ""
         earlier = instance["order_uuid"] if instance["task_state"] in orders.SNAPSHOTS else None
         if earlier is not None and not self._check_mode:
@@ -149,10 +149,10 @@ class InstanceSnapshots(InstanceOrder):
                 instance,
                 host,
                 earlier,
-                self._look(hand, instance, earlier, "an earlier run was cut off."),
+                self._withdraw_order(hand, instance, earlier, "an earlier run was cut off."),
             )
         options = {
-            **self._given(instance),
+            **self._module_arguments(instance),
             "used_elsewhere": self._used_elsewhere(hand, instance, host),
         }
         foreseen = hand.foretell(MODULE, options)
@@ -163,7 +163,7 @@ class InstanceSnapshots(InstanceOrder):
             refused = f"Instance {instance['name']}: {NOT_DONE[REVERTED]}"
             proofs = [self._proofs.prove(host, uuid, instance["name"], refused)]
         if self._check_mode or not foreseen["changed"]:
-            return self._noted(foreseen)
+            return self._note_result(foreseen)
         order = bulk.new_uuid()
         with self._store.write() as connection:
             doing = (
@@ -173,16 +173,18 @@ class InstanceSnapshots(InstanceOrder):
         answer = starting.order(hand, host, MODULE, {**options, "order": order}, proofs)
         if answer.outcome == certainty.DONE:
             self._close(instance, host, order, answer.result["domain"])
-            return self._noted(answer.result)
-        self._close(instance, host, order, self._look(hand, instance, order, answer.message))
+            return self._note_result(answer.result)
+        self._close(
+            instance, host, order, self._withdraw_order(hand, instance, order, answer.message)
+        )
         raise DroverError(sentence_of(instance, answer.message), host=host)
 
-    def _noted(self, result: dict[str, Any]) -> dict[str, object]:
+    def _note_result(self, result: dict[str, Any]) -> dict[str, object]:
         if "diff" in result:
             self._differences.append(result["diff"])
         return result
 
-    def _given(self, instance: NamedInstance) -> dict[str, object]:
+    def _module_arguments(self, instance: NamedInstance) -> dict[str, object]:
         request = self._request
         options = {
             "state": request.state,
@@ -199,7 +201,7 @@ class InstanceSnapshots(InstanceOrder):
                 # This definition may be an old one, and the instance may use its disk elsewhere.
                 self._refuse_unread(instance, continuity.RUNNING)
             return []
-        seen = self._read(hand, instance)
+        seen = self._read_snapshots(hand, instance)
         paths = {disk["path"] for each in seen["snapshots"] for disk in each["disks"]}
         paths |= {disk["source"] for disk in seen["domain"]["disks"] if disk["source"]}
         self._refuse_unread(instance, continuity.FILES)
@@ -210,7 +212,7 @@ class InstanceSnapshots(InstanceOrder):
             refused = f"Instance {instance['name']}: {NOT_DONE[self._request.state]}"
             continuity.refuse_unread(connection, refused, self._hosts.names(), unknown)
 
-    def _look(
+    def _withdraw_order(
         self, hand: Hand, instance: NamedInstance, order: str, message: str
     ) -> ReportedDomain | None:
         text = sentence_of(instance, message)
@@ -220,8 +222,9 @@ class InstanceSnapshots(InstanceOrder):
             order,
             GRACE,
             lambda dummy: (
-                f"{text} {instance['host']} does not show what became of it, so it may be done, or still go on. When that "
-                "host answers, run this again, which finds out and goes on."
+                f"{text} {instance['host']} does not show what became of it, so it may be done, or"
+                " still go on. When that host answers, run this again, which finds out and"
+                " goes on."
             ),
         )
 
@@ -232,7 +235,10 @@ class InstanceSnapshots(InstanceOrder):
         words = SAID[self._request.state or PRESENT][self._check_mode].format(self._request.name)
         how = {
             "quiesced": " Its guest had written all that it had (quiesced by its agent).",
-            "crash": f" It is crash-consistent, as after a loss of power: {outcome['consistency_reason']}.",
+            "crash": (
+                " It is crash-consistent, as after a loss of power:"
+                f" {outcome['consistency_reason']}."
+            ),
         }.get(outcome["consistency"] or "", "")
         files = "".join(
             f" {'Would remove' if self._check_mode else 'Removed'} {path}."

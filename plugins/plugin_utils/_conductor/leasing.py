@@ -42,7 +42,8 @@ class Leasing:
 
         :param purpose: the purpose, for other runs that want the hosts.
         :param seconds: the time until they end without a renewal.
-        :raises leases.Held: another run has one of them; the leases taken before it are given back.
+        :raises leases.LeaseHeld: another run has one of them; the leases taken before it are given
+        back.
         """
         before = set(self._hosts)
         taken: list[str] = []
@@ -67,7 +68,7 @@ class Leasing:
         The run keeps it, also through other tasks of the playbook.
 
         :returns: True if the lease is new.
-        :raises leases.Held: another run has it.
+        :raises leases.LeaseHeld: another run has it.
         """
         with self._store.write() as connection:
             lease = leases.take(connection, host, self._actor, purpose, seconds)
@@ -78,7 +79,7 @@ class Leasing:
     def renew(self, connection: Connection, host: str) -> None:
         """Renew the lease of a host, and all other leases of the run.
 
-        :raises leases.Lost: another run or no run holds it.
+        :raises leases.LeaseLost: another run or no run holds it.
         """
         leases.renew(connection, host, self._actor)
         leases.renew_all(connection, self._actor)
@@ -86,7 +87,7 @@ class Leasing:
     def extend(self, host: str, seconds: int) -> None:
         """Extend the lease of a host to a number of seconds from now, for a call without renewals.
 
-        :raises leases.Lost: see renew().
+        :raises leases.LeaseLost: see renew().
         """
         with self._store.write() as connection:
             leases.renew(connection, host, self._actor, seconds)

@@ -65,7 +65,7 @@ class Mover:
         seconds after a move has ended or begun.
     :param show: show a line to the operator.
     :param limits: the most migrations at a time, over all runs.
-    :param keep: renew the lease of the host, or raise leases.Lost. After that the run begins
+    :param keep: renew the lease of the host, or raise leases.LeaseLost. After that the run begins
         nothing, and leaves its open moves to the run that has the lease.
     :param power: for instances that are shut down for a cold move.
     :param patience: seconds to wait for other runs while nothing can be begun.
@@ -108,7 +108,7 @@ class Mover:
         # Uuids of instances; their moves wait at the hypervisor for their turn.
         self._ahead: set[str] = set()
         # The limit that keeps a move from its begin, by the uuid of the instance.
-        self._blocked: dict[str, migration_limits.Busy] = {}
+        self._blocked: dict[str, migration_limits.LimitReached] = {}
         self._waiting_since: float | None = None
         self._said_busy: float | None = None
 
@@ -132,16 +132,18 @@ class Mover:
             # them.
             after = f": {names}" if begin else " them"
             self.show(
-                f"{host}: an earlier run left {counted(len(unended), 'migration')} open, looking after{after}"
+                f"{host}: an earlier run left {counted(len(unended), 'migration')} open, looking"
+                f" after{after}"
             )
         self._progress.expect(dict.fromkeys(order["uuid"] for order in unended))
         self._endings.hide_unbegun = not begin
-        with self._known():
-            self._follow(unended)
+        with self._announce_moves():
+            self._follow_moves(unended)
             outcomes = self._follow_all()
         if self._endings.unbegun:
             self.show(
-                f"{host}: {len(self._endings.unbegun)} of them had not begun and are left out; their instances stay here"
+                f"{host}: {len(self._endings.unbegun)} of them had not begun and are left out;"
+                " their instances stay here"
             )
         return outcomes
 
@@ -156,7 +158,7 @@ class Mover:
 
     def _follow_all(self) -> list[MoveOutcome]:
         while self._running:
-            self._follow([])
+            self._follow_moves([])
         return self._endings.outcomes
 
     def run(self, wanted: Iterable[Move]) -> list[MoveOutcome]:
@@ -166,18 +168,18 @@ class Mover:
         """
         queue = list(wanted)
         self._progress.expect({move["uuid"]: move.get("seconds") for move in queue})
-        with self._known():
+        with self._announce_moves():
             while queue or self._running:
                 ahead = self._ahead_allowed()
-                orders = self._open(queue, ahead)
+                orders = self._record_moves(queue, ahead)
                 if orders or self._running:
                     self._waiting_since = None
-                    self._follow(orders, self._enough(ahead) if queue else 0)
+                    self._follow_moves(orders, self._enough(ahead) if queue else 0)
                 elif queue:
                     self._wait(queue)
         return self._endings.outcomes
 
-    def _known(self) -> contextlib.AbstractContextManager[None]:
+    def _announce_moves(self) -> contextlib.AbstractContextManager[None]:
         return self._under_way.known(
             MOVES,
             lambda: [order["name"] for order in list(self._running.values())],
@@ -209,7 +211,7 @@ class Mover:
             else None
         )
 
-    def _open(self, queue: list[Move], ahead: int) -> list[MoveOrder]:
+    def _record_moves(self, queue: list[Move], ahead: int) -> list[MoveOrder]:
         """Record the next moves as far as the limits allow; remove them from the queue."""
         orders: list[MoveOrder] = []
         self._blocked = {}
@@ -229,7 +231,8 @@ class Mover:
                 # Give no provider: when the host answers, it is again a good destination.
                 self._endings.refuse(
                     move,
-                    f"It was not begun, as libvirt on {' and '.join(sorted(silent))} does not answer.",
+                    f"It was not begun, as libvirt on {' and '.join(sorted(silent))} does not"
+                    " answer.",
                 )
                 continue
             stops = states.get(move["uuid"]) in ACTIVE
@@ -243,11 +246,11 @@ class Mover:
                 migration_limits.refuse(
                     self.limits, move, under_way, budgets.get(move["uuid"]), given_up, ahead
                 )
-                order, under_way = self._write(move, stops, ahead)
-            except migration_limits.Busy as busy:
+                order, under_way = self._record_move(move, stops, ahead)
+            except migration_limits.LimitReached as busy:
                 self._blocked[move["uuid"]] = busy
                 continue
-            except leases.Lost:
+            except leases.LeaseLost:
                 raise
             except migration_orders.WasAborted as problem:
                 self._endings.refuse(move, str(problem), "cancelled", move.get("provider"))
@@ -260,7 +263,7 @@ class Mover:
             queue.remove(move)
         return orders
 
-    def _write(self, move: Move, stops: bool, ahead: int) -> tuple[MoveOrder, Any]:
+    def _record_move(self, move: Move, stops: bool, ahead: int) -> tuple[MoveOrder, Any]:
         """Record a move and claim its destination.
 
         :param stops: True if the instance is shut down for the move, by the records of the store.
@@ -276,7 +279,7 @@ class Mover:
         kind, given_up = "live-migration" if move["live"] else "migration", self._endings.given_up
         # One transaction: two runs that count at the same moment would both find room for one more.
         with self.store.write() as connection:
-            self._keep(connection)
+            self._renew_leases(connection)
             if self._since is not None:
                 migration_orders.refuse_aborted(connection, move, self._since)
             opened = migration_claims.begin_within(
@@ -306,7 +309,10 @@ class Mover:
                 if hopeless
                 else f"That has not changed in {self.patience} s"
             )
-            message = f"{busy} {cause}, so it was not begun. If their runs are dead, run the drains of their sources again."
+            message = (
+                f"{busy} {cause}, so it was not begun. If their runs are dead, run the drains of"
+                " their sources again."
+            )
             self._endings.refuse(move, message, provider=move.get("provider"))
         if not queue:
             return
@@ -316,7 +322,7 @@ class Mover:
         self._renew_in_time()
         self._clock.sleep(min(LOOK_AGAIN, max(self.patience, 0)))
 
-    def _follow(self, orders: list[MoveOrder], enough: int | None = 0) -> None:
+    def _follow_moves(self, orders: list[MoveOrder], enough: int | None = 0) -> None:
         """Start orders, and follow all open moves for a while.
 
         :param enough: the number of open moves that keep the hypervisor busy; None if each end lets
@@ -345,9 +351,9 @@ class Mover:
         for answer in sorted(answers, key=lambda answer: answer["status"] == "running"):
             found = self._running.get(answer["uuid"])
             if found is not None:
-                self._take(found, answer)
+                self._take_answer(found, answer)
 
-    def _take(self, order: MoveOrder, answer: MoveAnswer) -> None:
+    def _take_answer(self, order: MoveOrder, answer: MoveAnswer) -> None:
         """Show the progress of a running move, or record the end of a move."""
         uuid = order["uuid"]
         if uuid in self._ahead and answer.get("phase") not in BEFORE:
@@ -398,15 +404,18 @@ class Mover:
         return ready
 
     def _give_up(self, mentioned: set[str]) -> None:
-        """End moves that the hypervisor no longer mentions, so that the run does not wait for ever."""
+        """End moves that the hypervisor no longer mentions, so that the run does not wait for
+        ever.
+        """
         for uuid, order in list(self._running.items()):
             self._silent[uuid] = 0 if uuid in mentioned else self._silent.get(uuid, 0) + 1
             if self._silent[uuid] >= SILENT:
                 del self._running[uuid]
                 self._endings.give_up(
                     order,
-                    f"{order['source']} has said nothing of it {SILENT} times, though it answers. Its migration is still open in the "
-                    "store; look at both hosts, then run this again, which looks for it anew.",
+                    f"{order['source']} has said nothing of it {SILENT} times, though it answers."
+                    " Its migration is still open in the store; look at both hosts, then run this"
+                    " again, which looks for it anew.",
                 )
 
     def _renew_in_time(self) -> None:
@@ -415,8 +424,8 @@ class Mover:
 
     def _renew(self) -> None:
         with self.store.write() as connection:
-            self._keep(connection)
+            self._renew_leases(connection)
 
-    def _keep(self, connection: Connection) -> None:
+    def _renew_leases(self, connection: Connection) -> None:
         self.keep(connection)
         self._kept = self._clock.monotonic()

@@ -56,7 +56,10 @@ class MoveEndings:
         status, message = answer["status"], answer.get("message") or ""
         self._note_silent(order, answer)
         if status == "lost" and order["destination"] in self.silent_hosts:
-            message += f" If {order['destination']} will not come back, make sure that it is off and evacuate it."
+            message += (
+                f" If {order['destination']} will not come back, make sure that it is off and"
+                " evacuate it."
+            )
         if order["restart"] and status in CERTAIN:
             status, message, answer = self._restarted(order, status, message, answer)
         proof = None
@@ -87,12 +90,12 @@ class MoveEndings:
             if certainty.is_nowhere(answer):
                 self.note_nowhere([order], True)
         never_began = status in UNDONE and answer.get("phase") in BEFORE and not order["restart"]
-        self._end(order, status, message, answer, hidden=self.hide_unbegun and never_began)
+        self._end_move(order, status, message, answer, hidden=self.hide_unbegun and never_began)
 
     def give_up(self, order: MoveOrder, message: str) -> None:
         """End a move that its source no longer mentions; its migration stays open."""
         self.given_up.add(order["migration"])
-        self._end(order, "lost", message)
+        self._end_move(order, "lost", message)
 
     def refuse(
         self, move: Move, message: str, status: MoveStatus = "failed", provider: str | None = None
@@ -108,7 +111,7 @@ class MoveEndings:
             "destination": move["host"],
             "provider": provider,
         }
-        self._end(ends, status, message)
+        self._end_move(ends, status, message)
 
     def note_nowhere(self, orders: Sequence[MoveOrder], nowhere: bool) -> None:
         """Record if neither end of the moves has the instance.
@@ -158,7 +161,7 @@ class MoveEndings:
         )
         return status, message, running
 
-    def _end(
+    def _end_move(
         self,
         ends: MoveEnds,
         status: MoveStatus,
@@ -223,11 +226,17 @@ def _whereabouts(order: MoveOrder, answer: MoveAnswer) -> str:
     state, source, destination = answer.get("source_state"), order["source"], order["destination"]
     if certainty.is_nowhere(answer):
         return (
-            f"Neither {source} nor {destination} has it, so somebody moved or removed it. Run drover.compute.discover, which finds it if "
-            "another host has it."
+            f"Neither {source} nor {destination} has it, so somebody moved or removed it. Run"
+            " drover.compute.discover, which finds it if another host has it."
         )
     if answer["status"] == "completed":
-        return f"It was not seen at {destination} and gone from {source}, so nothing is given back: look at both hosts."
+        return (
+            f"It was not seen at {destination} and gone from {source}, so nothing is given back:"
+            " look at both hosts."
+        )
     if state in (None, "absent"):
         return f"It was not seen at {source}."
-    return f"It is {state} at {source}, and may have arrived at {destination}, which did not answer: bring {destination} back, or evacuate it."
+    return (
+        f"It is {state} at {source}, and may have arrived at {destination}, which did not answer:"
+        f" bring {destination} back, or evacuate it."
+    )

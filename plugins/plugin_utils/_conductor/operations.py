@@ -49,7 +49,10 @@ DOING = {
     "labelled": "labelling",
     "set": "changing settings of",
 }
-LOST = "What became of its instances is not known: when it is back, run drover.compute.discover, and this again."
+LOST = (
+    "What became of its instances is not known: when it is back, run drover.compute.discover, and"
+    " this again."
+)
 UNCHECKED = "Its instances were not checked, and nothing was changed."
 AGAIN = "Run drover.compute.instance_delete again, which finds out what became of that."
 
@@ -127,7 +130,8 @@ class Operations:
             refuse(instance, state)
             if instance["host"] != self.host:
                 raise DroverError(
-                    f"Instance {instance['name']} is on {instance['host']}, but this task runs on {self.host}. Delegate it there."
+                    f"Instance {instance['name']} is on {instance['host']}, but this task runs on"
+                    f" {self.host}. Delegate it there."
                 )
         return instances
 
@@ -171,7 +175,7 @@ class Operations:
                 self.host, instances, lambda dummy: NOT_DONE[state]
             )
         given = {**options, "state": state}
-        answers, differences = self._ask(
+        answers, differences = self._change_domains(
             "domain_power", [each for each in found if each["uuid"] not in stay], given, proofs
         )
         refused: list[InstanceOutcome] = [
@@ -197,10 +201,10 @@ class Operations:
             keys stay), and autostart.
         :returns: (outcomes, differences).
         """
-        answers, differences = self._ask("_domain_settings", found, settings)
+        answers, differences = self._change_domains("_domain_settings", found, settings)
         return [_outcome(each, "labels") for each in answers], differences
 
-    def _ask(
+    def _change_domains(
         self,
         module: str,
         found: Sequence[NamedInstance],
@@ -224,7 +228,8 @@ class Operations:
             )
             if answer.outcome != certainty.DONE:
                 raise DroverError(
-                    f"Host {self.host}: {as_sentence(answer.message)} {UNCHECKED if self.check_mode else LOST}"
+                    f"Host {self.host}: {as_sentence(answer.message)}"
+                    f" {UNCHECKED if self.check_mode else LOST}"
                 )
             self._write_down(
                 answer.result["domains"],
@@ -278,7 +283,7 @@ class Operations:
             status: OperationStatus = "done"
             message, result = "", {}
             try:
-                result = self._remove(instance, options)
+                result = self._remove_instance(instance, options)
                 differences += [result["diff"]] if "diff" in result else []
             except DroverError as problem:
                 status, message = "failed", str(problem)
@@ -295,7 +300,9 @@ class Operations:
             )
         return outcomes, differences
 
-    def _remove(self, instance: NamedInstance, options: Mapping[str, Any]) -> dict[str, Any]:
+    def _remove_instance(
+        self, instance: NamedInstance, options: Mapping[str, Any]
+    ) -> dict[str, Any]:
         """Remove an instance.
 
         Its order is open from before the first change of its domain until its record is gone. The
@@ -313,8 +320,8 @@ class Operations:
             and instance["state"] != "missing"
         ):
             raise DroverError(
-                f"it is not on {self.host} any more, and where it is now is not known. Nothing was removed: run drover.compute.discover, "
-                "and this again."
+                f"it is not on {self.host} any more, and where it is now is not known. Nothing was"
+                " removed: run drover.compute.discover, and this again."
             )
         going = foreseen.get("removed_disks") or []
         if going:
@@ -333,7 +340,8 @@ class Operations:
         withdrawn = [each for each in (instance["order_uuid"],) if each]
         if withdrawn and self.hand.look(uri, {uuid: withdrawn}, options["timeout"])[uuid] is None:
             raise DroverError(
-                f"an earlier run began to remove it, and {self.host} does not show what became of that. {AGAIN}"
+                f"an earlier run began to remove it, and {self.host} does not show what became of"
+                f" that. {AGAIN}"
             )
         answer = starting.order(self.hand, self.host, "domain", {**arguments, "order": order})
         if answer.outcome != certainty.DONE:
@@ -392,8 +400,10 @@ def _outcome(entry: InstanceOutcome, more: Literal["domain", "labels"]) -> Insta
         "name": entry["name"],
         "changed": entry["changed"],
         "status": entry["status"],
-        "message": entry["message"]
-        + (". Run drover.compute.discover to find it" if entry["status"] == "absent" else ""),
+        "message": (
+            entry["message"]
+            + (". Run drover.compute.discover to find it" if entry["status"] == "absent" else "")
+        ),
     }
     if more == "domain":
         outcome["domain"] = entry["domain"]

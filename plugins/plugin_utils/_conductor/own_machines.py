@@ -39,7 +39,7 @@ Place = tuple[str | None, str | None]
 
 
 @dataclasses.dataclass(frozen=True)
-class Known:
+class KnownMachines:
     """The facts of this controller on itself and on the server of its store.
 
     - machine: the machine of the controller; None if it cannot be read.
@@ -54,7 +54,7 @@ class Known:
     said: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
-class Own(NamedTuple):
+class OwnMachine(NamedTuple):
     """Such a machine in the fleet.
 
     - what: its description in words.
@@ -71,40 +71,44 @@ class Own(NamedTuple):
 class OwnMachines:
     """The machines of one run. Without a store, or without known facts, there are none."""
 
-    def __init__(self, store: Store | None = None, known: Callable[[], Known] = Known) -> None:
+    def __init__(
+        self, store: Store | None = None, known: Callable[[], KnownMachines] = KnownMachines
+    ) -> None:
         self._store, self._look = store, known
         self._found: list[tuple[str, str | None, str | None]] | None = None
 
     @functools.cached_property
-    def _known(self) -> Known:
+    def _known_machines(self) -> KnownMachines:
         return self._look()
 
-    def read(self) -> list[Own]:
+    def read(self) -> list[OwnMachine]:
         """Return the machines with their present places.
 
         :raises DroverError: a variable names no machine of the store.
         """
-        if self._store is None or self._known == Known():
+        if self._store is None or self._known_machines == KnownMachines():
             return []
         with self._store.read() as connection:
-            return self._read(connection)
+            return self._read_own(connection)
 
-    def _read(self, connection: Connection) -> list[Own]:
+    def _read_own(self, connection: Connection) -> list[OwnMachine]:
         if self._found is None:
-            self._found = self._find(connection)
+            self._found = self._find_machines(connection)
         places = own_places.places(
             connection, [uuid for _what, _host, uuid in self._found if uuid is not None]
         )
         return [
-            Own(what, host) if uuid is None else Own(what, places[uuid][1], uuid, places[uuid][0])
+            OwnMachine(what, host)
+            if uuid is None
+            else OwnMachine(what, places[uuid][1], uuid, places[uuid][0])
             for what, host, uuid in self._found
             if uuid is None or uuid in places
         ]
 
-    def _find(self, connection: Connection) -> list[tuple[str, str | None, str | None]]:
-        controller = self._of(connection, CONTROLLER, self._machines)
-        is_apart = self._known.addresses is not None or STORE in self._known.said
-        store = self._of(connection, STORE, self._servers) if is_apart else controller
+    def _find_machines(self, connection: Connection) -> list[tuple[str, str | None, str | None]]:
+        controller = self._places_of(connection, CONTROLLER, self._machines)
+        is_apart = self._known_machines.addresses is not None or STORE in self._known_machines.said
+        store = self._places_of(connection, STORE, self._servers) if is_apart else controller
         both = (
             {f"{CONTROLLER} and its store": controller}
             if controller == store
@@ -116,7 +120,7 @@ class OwnMachines:
             for place in found
         ]
 
-    def _of(
+    def _places_of(
         self,
         connection: Connection,
         what: str,
@@ -126,7 +130,7 @@ class OwnMachines:
 
         The list is empty if the machine is not in this fleet, or not known.
         """
-        name = self._known.said.get(what)
+        name = self._known_machines.said.get(what)
         if name == OUTSIDE:
             return []
         hosts, uuids = own_places.named(connection, name) if name else seen(connection)
@@ -137,13 +141,14 @@ class OwnMachines:
                 else "the store knows no host and no instance of that name"
             )
             raise DroverError(
-                f"{VARIABLES[what]} is {name}, but {reason}. Correct it, or set it to {OUTSIDE} if it is not in this fleet; nothing was done."
+                f"{VARIABLES[what]} is {name}, but {reason}. Correct it, or set it to {OUTSIDE} if"
+                " it is not in this fleet; nothing was done."
             )
         # A guest is a closer match than the host that has its address too.
         return [(None, uuid) for uuid in uuids] or [(host, None) for host in hosts]
 
     def _machines(self, connection: Connection) -> tuple[list[str], list[str]]:
-        machine = self._known.machine
+        machine = self._known_machines.machine
         if machine is None:
             return [], []
         like = own_places.hosts_like(connection, machine["uuids"], machine["machine_id"])
@@ -158,11 +163,11 @@ class OwnMachines:
         own_uuids = {*machine["uuids"], *filter(None, [machine["firmware"]])}
         uuids = sorted(instance_lookup.known(connection, own_uuids))
         if not hosts and not uuids and not machine["read"]:
-            uuids = own_places.instances_of_macs(connection, self._known.macs)
+            uuids = own_places.instances_of_macs(connection, self._known_machines.macs)
         return hosts, uuids
 
     def _servers(self, connection: Connection) -> tuple[list[str], list[str]]:
-        wanted = self._known.addresses or frozenset()
+        wanted = self._known_machines.addresses or frozenset()
         return own_places.hosts_of_addresses(connection, wanted), own_places.instances_of_addresses(
             connection, wanted
         )
@@ -188,9 +193,15 @@ class OwnMachines:
             {_variable(each.what) for each in machines if each.what.startswith(PERHAPS)}
         )
         return [
-            f"{each.host} is {each.what}: it is maintained last, and not rebooted or switched off by a run from there."
-            if each.uuid is None
-            else f"{each.name} on {each.host or 'no host'} is {each.what}: it is moved live and last, and never stopped by a run that needs it."
+            (
+                f"{each.host} is {each.what}: it is maintained last, and not rebooted or switched"
+                " off by a run from there."
+                if each.uuid is None
+                else (
+                    f"{each.name} on {each.host or 'no host'} is {each.what}: it is moved live and"
+                    " last, and never stopped by a run that needs it."
+                )
+            )
             for each in machines
         ] + [
             f"Several are like that machine. Say which it is: -e {variable}=NAME, or {OUTSIDE}."
@@ -213,12 +224,15 @@ class OwnMachines:
             what = own.get(str(instance["uuid"]))
             if what is not None:
                 raise DroverError(
-                    f"Instance {instance['name']}: {not_done}, because it is {what}, which this run needs. A live move is possible. For all else, do it on its "
-                    f"host with virsh, or give the command on another controller. If it is not {what}, say what is: -e {_variable(what)}=NAME (or {OUTSIDE})"
+                    f"Instance {instance['name']}: {not_done}, because it is {what}, which this run"
+                    " needs. A live move is possible. For all else, do it on its host with virsh,"
+                    f" or give the command on another controller. If it is not {what}, say what is:"
+                    f" -e {_variable(what)}=NAME (or {OUTSIDE})"
                 )
 
     def keep_up(self, uuid: str, options: Mapping[str, object]) -> dict[str, object]:
-        """Return the options of a live move, without a time limit that would stop one of the machines.
+        """Return the options of a live move, without a time limit that would stop one of the
+        machines.
 
         At the limit it is not moved, as without the option.
         """
@@ -236,14 +250,18 @@ class OwnMachines:
                 continue
             if machine.uuid is None:
                 reason = f"it is {machine.what}, which this run needs"
-                way = f"Give the command on another controller, or reboot {host} itself (systemctl reboot) once it is drained"
+                way = (
+                    f"Give the command on another controller, or reboot {host} itself (systemctl"
+                    " reboot) once it is drained"
+                )
             else:
                 reason = (
                     f"{machine.name}, which runs there, is {machine.what}, which this run needs"
                 )
                 way = f"Move {machine.name} first (drover.compute.drain moves it live)"
             raise DroverError(
-                f"{host}: {not_done}, because {reason}. {way}. If that is wrong, say what is: -e {_variable(machine.what)}=NAME (or {OUTSIDE})"
+                f"{host}: {not_done}, because {reason}. {way}. If that is wrong, say what is: -e"
+                f" {_variable(machine.what)}=NAME (or {OUTSIDE})"
             )
 
     def refuse_dead(self, host: str) -> None:
@@ -267,13 +285,16 @@ class OwnMachines:
                 else (machine.name, ", which ran there when the store last heard of it,")
             )
             other = (
-                f", or {name} runs on another host: run drover.compute.discover, which finds it there"
+                f", or {name} runs on another host: run drover.compute.discover, which finds it"
+                " there"
                 if machine.uuid is not None
                 else ""
             )
             raise DroverError(
-                f"{host} is not evacuated, and its power is not cut: {name}{place} is {machine.what}, which works for this run. So {host} is not dead{other}. "
-                f"If something else is {machine.what} by now, say what: -e {_variable(machine.what)}=NAME (or {OUTSIDE}). Nothing was changed."
+                f"{host} is not evacuated, and its power is not cut: {name}{place} is"
+                f" {machine.what}, which works for this run. So {host} is not dead{other}. If"
+                f" something else is {machine.what} by now, say what: -e"
+                f" {_variable(machine.what)}=NAME (or {OUTSIDE}). Nothing was changed."
             )
 
     def _runs_elsewhere(self, uuid: str, host: str) -> bool:

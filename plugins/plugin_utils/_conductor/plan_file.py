@@ -47,6 +47,6 @@ def is_same(moves: Iterable[Mapping[str, object]], others: Iterable[Mapping[str,
 
 def _no_plan(path: str, why: str) -> DroverError:
     return DroverError(
-        f"The file {path} is no plan of a rebalance: {why}. Nothing was moved. Write the plan again, with drover_plan_file={path} and "
-        "without drover_plan_only=false."
+        f"The file {path} is no plan of a rebalance: {why}. Nothing was moved. Write the plan"
+        f" again, with drover_plan_file={path} and without drover_plan_only=false."
     )

@@ -67,7 +67,10 @@ def live_and_last(
 
 def own_line(instance: PlannedInstance, own: Mapping[str, str]) -> str:
     """Return a line that names an instance of a plan which the run itself needs."""
-    return f"{instance['name']} is {own[instance['uuid']]}: it is moved live and last, and never stopped."
+    return (
+        f"{instance['name']} is {own[instance['uuid']]}: it is moved live and last, and never"
+        " stopped."
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -209,7 +212,7 @@ class DrainQuestion:
             solver_seconds=self.solver_seconds,
             closed=closed,
         )
-        return {**plan, "down": _down(columns, plan["hosts"])}, columns
+        return {**plan, "down": _hosts_down(columns, plan["hosts"])}, columns
 
 
 @dataclasses.dataclass(frozen=True)
@@ -259,7 +262,7 @@ class RollingQuestion:
             self.batch_size or None,
             self.back,
         )
-        plan["down"] = _down(columns, [host for batch in plan["batches"] for host in batch])
+        plan["down"] = _hosts_down(columns, [host for batch in plan["batches"] for host in batch])
         return {**plan, "lines": rolling_lines(plan)}
 
 
@@ -318,7 +321,8 @@ class RebalanceQuestion:
         )
         if drained:
             plan["reason"] = (
-                f"{', '.join(drained)} is drained, and nothing moves until it is back; drover_rebalance_despite_maintenance lifts this rule"
+                f"{', '.join(drained)} is drained, and nothing moves until it is back;"
+                " drover_rebalance_despite_maintenance lifts this rule"
             )
         plan["cooling"] = sorted(each["name"] for each in instances if each["uuid"] in moved)
         estimate(connection, plan, instances)
@@ -346,7 +350,8 @@ def homes_of(instances: Iterable[Any]) -> dict[str, tuple[str, str]]:
             isinstance(home.get(key), str) for key in ("uuid", "host", "node")
         ):
             raise DroverError(
-                f"The earlier compute node of an instance is a mapping with uuid, host and node, not {shown(home)}."
+                "The earlier compute node of an instance is a mapping with uuid, host and node,"
+                f" not {shown(home)}."
             )
         homes[home["uuid"]] = (home["host"], home["node"])
     return homes
@@ -396,7 +401,7 @@ def _concerned(columns: FleetColumns, hosts: Iterable[str]) -> set[str] | None:
     return {host for host, cell in zip(columns["host"], columns["cell"]) if cell in cells}
 
 
-def _down(columns: FleetColumns, hosts: Iterable[str]) -> list[BlockedHost]:
+def _hosts_down(columns: FleetColumns, hosts: Iterable[str]) -> list[BlockedHost]:
     """Return the hosts that are down, in their order, with the reasons."""
     reasons = {
         host: reason
@@ -433,14 +438,15 @@ def count_disks(connection: Connection, plan: DrainPlan, reports: Sequence[Prech
     for report in reports:
         if report["copies_disk_mib"] is not None:
             disks = [
-                _seen(disk, report["copied_disks"]) for disk in disks_by_uuid[report["uuid"]].disks
+                _disk_with_facts(disk, report["copied_disks"])
+                for disk in disks_by_uuid[report["uuid"]].disks
             ]
             disks_by_uuid[report["uuid"]] = LocalDisks(report["copies_disk_mib"], (), tuple(disks))
     _expect(connection, plan, disks_by_uuid, _by_source(plan["moves"]))
     plan["lines"] = drain_lines(plan)
 
 
-def _seen(disk: DiskMove, copied: Mapping[str, int]) -> DiskMove:
+def _disk_with_facts(disk: DiskMove, copied: Mapping[str, int]) -> DiskMove:
     """Return the move of a disk with the facts that its hypervisor has seen."""
     mib = copied.get(disk["target"] or "")
     return {**disk, "how": "shared" if mib is None else "copied", "mib": mib or 0}

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The drain of a storage pool.
 
-Every disk in it moves to another pool of its host, by disk_move.DiskMove.
+Every disk in it moves to another pool of its host, by disk_move.DiskMoveOrder.
 
 The order is the same as in the drain of a host: settle the moves of an earlier run, read the hosts,
 plan, show the plan, close the pool for new disks, move, and check with the reports of the hosts
@@ -17,15 +17,15 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypedDict
 
-from .._common.errors import DroverError, RunOver, Uncertain, natural
+from .._common.errors import DroverError, RunOver, UncertainOrder, natural
 from .._placement import pool_drains
 from .._planner import pool_drain as planner
-from .._planner.pool_drain import DiskKey, PoolMove, Unmovable
+from .._planner.pool_drain import DiskKey, PoolMove, UnmovableDisk
 from .._report import pool_drain as report
 from .._store.hosts import continuity
 from .._store.hosts.compute_nodes import DEFAULT_URI
 from . import drained_pools, pool_proof
-from .disk_move import DiskMove, DiskMoveRequest, Steps
+from .disk_move import DiskMoveOrder, DiskMoveRequest, Steps
 from .disk_settling import DiskSettling
 from .drained_pools import Contents, HostPool
 from .ports import Ports
@@ -110,9 +110,10 @@ class PoolDrain:
         """
         if self.request.destination == self.request.pool:
             raise DroverError(
-                f"drover_destination_pool is {self.request.pool}, the pool that is to be emptied. Nothing was done: name another one, or leave it out."
+                f"drover_destination_pool is {self.request.pool}, the pool that is to be emptied."
+                " Nothing was done: name another one, or leave it out."
             )
-        pools = self._find()
+        pools = self._find_pools()
         hosts = _hosts(pools)
         try:
             if self.request.plan_only:
@@ -126,7 +127,8 @@ class PoolDrain:
                 return self._result(
                     pools,
                     "planned",
-                    f"Nothing was changed: this is the plan of a drain of the storage pool {self.request.pool}.",
+                    "Nothing was changed: this is the plan of a drain of the storage pool"
+                    f" {self.request.pool}.",
                 )
             with self._leasing.held(hosts, f"drain of the storage pool {self.request.pool}"):
                 return self._carry_out(hosts)
@@ -145,7 +147,7 @@ class PoolDrain:
             )
             raise
 
-    def _find(self) -> list[HostPool]:
+    def _find_pools(self) -> list[HostPool]:
         with self._store.read() as connection:
             pools = drained_pools.find(connection, self.request.pool, self.request.hosts)
             if any(each.shared_id for each in pools):
@@ -174,7 +176,7 @@ class PoolDrain:
             )
         # Disks that came before the pool was closed are not in the plan; later rounds move them.
         for _round in range(self.request.rounds):
-            failed = self._move()
+            failed = self._move_disks()
             pools = self._look_and_plan(hosts, show=False)
             if not self.moves and not failed:
                 break
@@ -191,7 +193,7 @@ class PoolDrain:
         """
         for host in hosts:
             self._hosts.discover(host)
-        pools = self._find()
+        pools = self._find_pools()
         drained_pools.refuse_stopped(pools)
         with self._store.read() as connection:
             contents = Contents(connection, pools)
@@ -203,12 +205,12 @@ class PoolDrain:
                 self.request.destination,
                 self._refused,
             )
-            if not self._check(contents):
+            if not self._precheck_moves(contents):
                 break
         self.staying = [_staying(each) for each in unmovable]
         self.staying += [each._asdict() for each in contents.others]
         off = {each.uuid for each in contents.domains if each.state in ("shutoff", "crashed")}
-        shown = [_shown(each, each.disk.uuid not in off) for each in self.moves]
+        shown = [_describe_move(each, each.disk.uuid not in off) for each in self.moves]
         self._lines = report.lines(self.request.pool, hosts, shown, self.staying)
         self.plan = {
             "pool": self.request.pool,
@@ -221,7 +223,7 @@ class PoolDrain:
             self._say(line)
         return pools
 
-    def _check(self, contents: Contents) -> bool:
+    def _precheck_moves(self, contents: Contents) -> bool:
         """Let the hypervisors foretell the new moves. Return True if one is refused."""
         refused = False
         for move in self.moves:
@@ -252,7 +254,7 @@ class PoolDrain:
 
     # -- the moves ---------------------------------------------------------------------------------
 
-    def _move(self) -> bool:
+    def _move_disks(self) -> bool:
         """Make the moves of the plan, a limited number at a time on each host.
 
         Return True if one failed.
@@ -270,7 +272,8 @@ class PoolDrain:
                 if sum(each.host == move.disk.host for each in beside) < self.request.limit:
                     waiting.remove(move)
                     self._say(
-                        f"{move.disk.name}: {move.disk.target} to {move.space.name} on {move.disk.host}, started"
+                        f"{move.disk.name}: {move.disk.target} to {move.space.name} on"
+                        f" {move.disk.host}, started"
                     )
                     running.append((move, self._steps(move)))
             for step in list(running):
@@ -291,7 +294,7 @@ class PoolDrain:
             disk.whole,
             TURN if len(self.moves) > 1 else None,
         )
-        return DiskMove(self._ports, request).steps()
+        return DiskMoveOrder(self._ports, request).steps()
 
     def _advance(self, move: PoolMove, steps: Steps) -> MovedDisk | None:
         """Make the next step of a move.
@@ -318,19 +321,20 @@ class PoolDrain:
             outcome["destination"], outcome["status"] = result["destination"], "moved"
             self.kept += [{**each, "host": disk.host} for each in result.get("kept") or ()]
             self._say(
-                f"{disk.name}: {disk.target} is {result['destination']} now [{self._count() + 1} of {len(self.moves)}]"
+                f"{disk.name}: {disk.target} is {result['destination']} now [{self._count_moved() + 1} of"
+                f" {len(self.moves)}]"
             )
         except RunOver:
             raise
         except DroverError as problem:
             outcome["message"] = str(problem)
-            if not isinstance(problem, Uncertain):
+            if not isinstance(problem, UncertainOrder):
                 self._refused.setdefault(disk.key, {})[move.space.name] = str(problem)
             self._say(str(problem))
         self.disks.append(outcome)
         return outcome
 
-    def _count(self) -> int:
+    def _count_moved(self) -> int:
         planned = {move.disk.key for move in self.moves}
         return sum(
             each["status"] == "moved" and (each["uuid"], each["disk"]) in planned
@@ -408,7 +412,7 @@ def _hosts(pools: Sequence[HostPool]) -> list[str]:
     return sorted({each.node.host for each in pools}, key=natural)
 
 
-def _shown(move: PoolMove, live: bool) -> dict[str, object]:
+def _describe_move(move: PoolMove, live: bool) -> dict[str, object]:
     disk = move.disk
     return {
         "uuid": disk.uuid,
@@ -423,7 +427,7 @@ def _shown(move: PoolMove, live: bool) -> dict[str, object]:
     }
 
 
-def _staying(each: Unmovable) -> dict[str, object]:
+def _staying(each: UnmovableDisk) -> dict[str, object]:
     disk = each.disk
     return {
         "uuid": disk.uuid,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from .._common.errors import Late, Unreachable
+from .._common.errors import HostTimeout, Unreachable
 from .._placement import allocations, providers
 from .._store.engine import Connection
 from .._store.hosts import pool_domains
@@ -23,7 +23,7 @@ from .ports import Ports
 from .removing import Removing
 
 
-class Left(NamedTuple):
+class PoolRest(NamedTuple):
     """The contents of the pool on one host.
 
     - needed, others: dicts path and reason; needed files belong to an instance, others do not. The
@@ -42,21 +42,21 @@ class Left(NamedTuple):
         return not self.needed and not self.doubts
 
 
-def look(ports: Ports, contents: Contents, pools: Iterable[HostPool]) -> list[Left]:
+def look(ports: Ports, contents: Contents, pools: Iterable[HostPool]) -> list[PoolRest]:
     """Let each host list its pool.
 
     :param contents: the contents by the last discovery of the hosts; they count too.
     """
-    return [_look(ports, contents, pool) for pool in pools]
+    return [_read_pool(ports, contents, pool) for pool in pools]
 
 
-def _look(ports: Ports, contents: Contents, pool: HostPool) -> Left:
+def _read_pool(ports: Ports, contents: Contents, pool: HostPool) -> PoolRest:
     host = pool.node.host
     try:
         listing = ports.hosts.hand(host).read(
             "_pool_contents", {"uri": pool.uri, "pool": pool.name}
         )
-    except (Unreachable, Late) as problem:
+    except (Unreachable, HostTimeout) as problem:
         listing = {"failed": True, "msg": str(problem)}
     if listing.get("failed"):
         listing = {"needed": [], "others": [], "doubts": [str(listing.get("msg"))]}
@@ -80,7 +80,7 @@ def _look(ports: Ports, contents: Contents, pool: HostPool) -> Left:
     )
     needed.update(elsewhere)
     others = [each for each in listing["others"] if each["path"] not in needed]
-    return Left(
+    return PoolRest(
         pool,
         [{"path": path, "reason": reason} for path, reason in sorted(needed.items())],
         others,
@@ -96,7 +96,8 @@ def _unseen(connection: Connection, pool: HostPool) -> list[str]:
         providers.ids(connection, [each[0] for each in pool.places]),
     )
     return [
-        f"where the disks of the instance {name} are, which has space in the pool and is {state} on {pool.node.host}"
+        f"where the disks of the instance {name} are, which has space in the pool and is {state} on"
+        f" {pool.node.host}"
         for uuid, name, state in instances
         if any(
             claimed.get(uuid, {}).get(ids.get(provider, 0), {}).get(resource)

@@ -103,7 +103,7 @@ class Hosts(Protocol):
             not answer.
         """
 
-    def answer(self, host: str) -> host_answer.Answer:
+    def answer(self, host: str) -> host_answer.HostAnswer:
         """Return the answer of a host to this controller, independent of its libvirt."""
 
     def names(self) -> list[str]:

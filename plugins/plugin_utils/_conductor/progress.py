@@ -148,7 +148,9 @@ class Progress:
             # the hosts. The estimate does not end before the slowest move.
             slowest = max([end - now for end in self._ends.values()], default=0.0)
             parts.append(
-                f"about {formatting.duration(max(round(max(remaining * (now - self._began) / done, slowest)), 1))} left"
+                "about"
+                f" {formatting.duration(max(round(max(remaining * (now - self._began) / done, slowest)), 1))}"
+                " left"
             )
         self._say(f"{event} [{', '.join(parts)}]")
 
@@ -158,7 +160,9 @@ def _way(name: str, source: str, destination: str) -> str:
 
 
 def _state(name: str, answer: MoveAnswer) -> str:
-    """Return a line on a move that is under way: ``web1: 43 %, 1.2 of 2.8 GiB, about 20 s left``."""
+    """Return a line on a move that is under way: ``web1: 43 %, 1.2 of 2.8 GiB, about 20 s
+    left``.
+    """
     elapsed, total, remaining = (
         answer.get("elapsed_s"),
         answer.get("total_mib"),

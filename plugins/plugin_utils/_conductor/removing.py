@@ -100,7 +100,8 @@ class Removing:
                 else "two users that write to one disk destroy it"
             )
             raise DroverError(
-                f"Instance {name} on {host}: {path} is not given to it: {who} {how}. Nothing was begun, as {reason}. Give it another file, or a copy.",
+                f"Instance {name} on {host}: {path} is not given to it: {who} {how}. Nothing was"
+                f" begun, as {reason}. Give it another file, or a copy.",
                 host=host,
                 uncertain=False,
             )
@@ -167,7 +168,7 @@ class Removing:
         nodes = {each: storage[(each, None)] for each in (host, *others)}
         reported = set(storage_identity.folders(nodes[host])) - set(paths)
         folders = reported | {os.path.dirname(path) for path in paths if os.path.isabs(path)}
-        names = self._names(host, {*paths, *folders})
+        names = self._read_names(host, {*paths, *folders})
         looked_into = sorted(
             {inode for folder in folders if (inode := names[folder]["inode"]) is not None}
         )
@@ -214,7 +215,7 @@ class Removing:
             {other: seen.get(other, set()) for other in silent if other not in self._rules.absent}
         )
 
-    def _names(self, host: str, paths: Collection[str]) -> dict[str, FileName]:
+    def _read_names(self, host: str, paths: Collection[str]) -> dict[str, FileName]:
         """Return the names of files and folders of a host, from the host itself.
 
         :raises DroverError: the host does not answer.
@@ -222,7 +223,8 @@ class Removing:
         described = self._hosts.hand(host).read(MODULE, {"paths": sorted(paths)})
         if described.get("failed"):
             raise DroverError(
-                f"Host {host} does not say where its files are, so none is removed: {described.get('msg')}",
+                f"Host {host} does not say where its files are, so none is removed:"
+                f" {described.get('msg')}",
                 host=host,
             )
         return {each["path"]: each for each in described["names"]}
@@ -237,7 +239,10 @@ class Removing:
         needs = []
         for path in sorted(set().union(*silent.values())):
             hosts = sorted((host for host, paths in silent.items() if path in paths), key=natural)
-            how = f"not answer, and a domain there may need it; where it is certain that none does: -e drover_absent_hosts={','.join(hosts)}"
+            how = (
+                "not answer, and a domain there may need it; where it is certain that none does:"
+                f" -e drover_absent_hosts={','.join(hosts)}"
+            )
             needs.append(
                 {
                     "path": path,

@@ -28,7 +28,7 @@ from .._store.instances import evacuations, instances
 from .._store.reports import overview
 from .._tracker import pools_listing
 from . import capacity, scheduling
-from .own_machines import Own
+from .own_machines import OwnMachine
 
 
 def read(
@@ -37,7 +37,7 @@ def read(
     now: float,
     service_down_time: float = 0,
     plans: Iterable[Mapping[str, Any]] = (),
-    own: Iterable[Own] = (),
+    own: Iterable[OwnMachine] = (),
 ) -> ReportView:
     """Collect the data of the fleet at one moment, with capacity and plans.
 

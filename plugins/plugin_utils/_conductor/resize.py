@@ -24,7 +24,7 @@ from .._store.instances import instance_lookup
 from .ports import Ports
 from .progress import MENTION, pause
 from .removing import Removing
-from .resize_steps import ResizeSteps, Step
+from .resize_steps import ResizeSteps, StepResult
 from .settings import ResizeSettings
 
 #: The ends of a resize.
@@ -64,7 +64,7 @@ class ResizeRequest:
     host: str | None = None
 
 
-class Resize:
+class ResizeRun:
     """One run of a resize."""
 
     def __init__(self, ports: Ports, request: ResizeRequest) -> None:
@@ -95,8 +95,9 @@ class Resize:
         """
         if self.request.size is None and self.request.ending is None:
             raise DroverError(
-                "Nothing was done, because no new size is given. Set drover_flavor to a flavor, or set drover_vcpus, drover_memory_mb or "
-                "drover_disk_gb. To end an earlier resize, set drover_resize to confirm or revert."
+                "Nothing was done, because no new size is given. Set drover_flavor to a flavor, or"
+                " set drover_vcpus, drover_memory_mb or drover_disk_gb. To end an earlier resize,"
+                " set drover_resize to confirm or revert."
             )
         instance_lookup.refuse_none(self.request.instances)
         with self._store.read() as connection:
@@ -118,23 +119,24 @@ class Resize:
     def resize(self, instances: Iterable[NamedInstance]) -> None:
         """Resize instances; a failure stops no other instance."""
         for instance in instances:
-            with self._noted(instance):
+            with self._note_failure(instance):
                 self._resize(instance)
 
     def _resize(self, instance: NamedInstance) -> None:
         source = instance["migration"]["source"] if instance["migration"] else instance["host"]
         self._own.refuse_stop([instance], "It is not resized")
         self._refuse_unread(instance, None)
-        with self._held([source] if source else [], f"resize of {instance['name']}"):
+        with self._hold_leases([source] if source else [], f"resize of {instance['name']}"):
             begun = self._steps.begin(
                 *self._steps.find(instance_lookup.as_named(instance)),
                 self.request.size,
                 self.request.host,
             )
-            self._note(instance["name"], begun)
+            self._note_difference(instance["name"], begun)
             if begun.resize is None and not begun.changed:
                 self._say(
-                    f"{instance['name']}: it has that size on {instance['host']} already, so it is not resized."
+                    f"{instance['name']}: it has that size on {instance['host']} already, so it is"
+                    " not resized."
                 )
             if self._settings.check_mode and begun.changed and begun.resize is not None:
                 self._say(_foreseen(begun.resize))
@@ -143,16 +145,18 @@ class Resize:
 
     def _carry_out(self, resize: orders.Resize) -> None:
         name, source, destination = resize["name"], resize["source"], resize["destination"]
-        with self._held([] if resize["same_host"] else [destination], f"resize of {name}"):
+        with self._hold_leases([] if resize["same_host"] else [destination], f"resize of {name}"):
             try:
-                self._take(self._steps.leave, resize)
+                self._take_step(self._steps.leave, resize)
                 if not resize["same_host"] and resize["status"] != "finished":
-                    self._move(self._now(resize)["order"], source, resize["source_uri"])
+                    self._move_domain(
+                        self._read_resize(resize)["order"], source, resize["source_uri"]
+                    )
             except LeftOpen:
                 raise
             except DroverError as problem:
                 self._take_back(resize, problem)
-            self._take(self._steps.arrive, resize)
+            self._take_step(self._steps.arrive, resize)
 
     def _take_back(self, resize: orders.Resize, problem: DroverError) -> NoReturn:
         """Give an instance that did not leave its host its old size and state there.
@@ -160,7 +164,7 @@ class Resize:
         :raises DroverError: always; its message begins with the message of the problem.
         """
         try:
-            self._take(self._steps.undo, resize, str(problem))
+            self._take_step(self._steps.undo, resize, str(problem))
         except TimeOver as another:
             raise TimeOver(f"{problem} {another}", another.limit) from None
         except DroverError as another:
@@ -175,10 +179,10 @@ class Resize:
         """Confirm or revert the resizes of instances; a failure stops no other instance."""
         for instance in instances:
             if instance["uuid"] not in self.stuck:
-                with self._noted(instance):
-                    self._end(instance)
+                with self._note_failure(instance):
+                    self._end_resize(instance)
 
-    def _end(self, instance: NamedInstance) -> None:
+    def _end_resize(self, instance: NamedInstance) -> None:
         _instance, resize = self._steps.find(instance_lookup.as_named(instance))
         if resize is None:
             self._say(
@@ -187,21 +191,25 @@ class Resize:
             return
         self._refuse_unread(instance, self.request.ending)
         if self.request.ending == CONFIRM:
-            with self._held([resize["destination"]], f"confirming the resize of {resize['name']}"):
-                self._take(self._steps.confirm, resize)
+            with self._hold_leases(
+                [resize["destination"]], f"confirming the resize of {resize['name']}"
+            ):
+                self._take_step(self._steps.confirm, resize)
         else:
             self._revert(resize)
 
     def _revert(self, resize: orders.Resize) -> None:
         source, destination = resize["source"], resize["destination"]
         self._own.refuse_stop([resize], "Its resize is not reverted")
-        with self._held(
+        with self._hold_leases(
             list(dict.fromkeys([source, destination])), f"reverting the resize of {resize['name']}"
         ):
-            self._take(self._steps.leave_again, resize)
+            self._take_step(self._steps.leave_again, resize)
             if not resize["same_host"] and not self._settings.check_mode:
-                self._move(self._now(resize)["back"], destination, resize["destination_uri"])
-            self._take(self._steps.revert, resize)
+                self._move_domain(
+                    self._read_resize(resize)["back"], destination, resize["destination_uri"]
+                )
+            self._take_step(self._steps.revert, resize)
 
     # Parts of a run
 
@@ -214,17 +222,17 @@ class Resize:
             refused = f"Instance {instance['name']}: {NOT_DONE[ending]}"
             continuity.refuse_unread(connection, refused, self._hosts.names(), continuity.RUNNING)
 
-    def _take(
+    def _take_step(
         self,
-        step: Callable[Concatenate[orders.Resize, More], Step],
+        step: Callable[Concatenate[orders.Resize, More], StepResult],
         resize: orders.Resize,
         *more: More.args,
         **named: More.kwargs,
     ) -> None:
         """Take a step of a resize in its present state in the store."""
-        self._note(resize["name"], step(self._now(resize), *more, **named))
+        self._note_difference(resize["name"], step(self._read_resize(resize), *more, **named))
 
-    def _now(self, resize: orders.Resize) -> orders.Resize:
+    def _read_resize(self, resize: orders.Resize) -> orders.Resize:
         """Return a resize in its present state in the store.
 
         :raises LeftOpen: it is no longer open.
@@ -232,19 +240,20 @@ class Resize:
         _instance, now = self._steps.find(resize["uuid"])
         if now is None or now["migration"] != resize["migration"]:
             raise LeftOpen(
-                f"The resize of {resize['name']} from {resize['source']} to {resize['destination']} is not open any more: a discovery, or "
-                "another run, has ended it. Nothing more was done. See where it is with drover.compute.instance_info."
+                f"The resize of {resize['name']} from {resize['source']} to {resize['destination']}"
+                " is not open any more: a discovery, or another run, has ended it. Nothing more"
+                " was done. See where it is with drover.compute.instance_info."
             )
         return now
 
-    def _note(self, name: str, step: Step) -> None:
+    def _note_difference(self, name: str, step: StepResult) -> None:
         self.changed = self.changed or step.changed
         if step.resize is not None:
             self.resizes[step.resize["uuid"]] = step.resize
         if step.changed and step.difference is not None:
             self.differences.append((name, *step.difference))
 
-    def _move(self, order: Mapping[str, Any], source: str, uri: str) -> None:
+    def _move_domain(self, order: Mapping[str, Any], source: str, uri: str) -> None:
         """Move a domain that is off, with its unshared disks, and follow the move to its end.
 
         The worker on the hypervisor continues by itself. A move that is under way or done is only
@@ -278,8 +287,9 @@ class Resize:
                 return
             if status in ("conflict", "lost"):
                 raise LeftOpen(
-                    f"Instance {name}, from {source} to {destination}: {message} Nothing was done about it: look at both hosts with virsh "
-                    "list --all, correct what is wrong there, and run this again, which goes on with it."
+                    f"Instance {name}, from {source} to {destination}: {message} Nothing was done"
+                    " about it: look at both hosts with virsh list --all, correct what is wrong"
+                    " there, and run this again, which goes on with it."
                 )
             if status != "running":
                 return
@@ -296,14 +306,16 @@ class Resize:
             # The run that has the lease now takes care of the instance.
             raise LeftOpen(str(problem)) from None
 
-    def _held(self, hosts: Iterable[str], purpose: str) -> contextlib.AbstractContextManager[None]:
+    def _hold_leases(
+        self, hosts: Iterable[str], purpose: str
+    ) -> contextlib.AbstractContextManager[None]:
         """Hold the leases of hosts for the time of a shutdown and a start of an instance."""
         if self._settings.check_mode:
             return contextlib.nullcontext()
         return self._leasing.held(hosts, purpose, 2 * self._settings.timeout + SPARE)
 
     @contextlib.contextmanager
-    def _noted(self, instance: NamedInstance) -> Iterator[None]:
+    def _note_failure(self, instance: NamedInstance) -> Iterator[None]:
         """Note the failure of an instance and continue.
 
         Raise it if the time of the whole run is over.

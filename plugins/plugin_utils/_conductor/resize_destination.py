@@ -119,8 +119,9 @@ def _refuse_tied(
     )
     if cells and read_specs(connection, [asked], policy)[0].host_request.topology is None:
         raise DroverError(
-            f"Instance {instance['name']} has CPUs or NUMA cells of {instance['host']} for itself, and neither its flavor nor its extra specs "
-            "ask for them: it would lose them. Nothing was done. Move it live, or resize it to a flavor with hw:cpu_policy."
+            f"Instance {instance['name']} has CPUs or NUMA cells of {instance['host']} for itself,"
+            " and neither its flavor nor its extra specs ask for them: it would lose them. Nothing"
+            " was done. Move it live, or resize it to a flavor with hw:cpu_policy."
         )
 
 
@@ -148,15 +149,16 @@ def wanted_size(connection: Connection, instance: NamedInstance, new: NewSize | 
     if flavor is None:
         near = which_name(name, flavors.read_all(connection))
         raise DroverError(
-            f"Flavor {name} is not in the store{near}, so {instance['name']} is not resized. Make it with drover.compute.flavor, or "
-            "correct the name."
+            f"Flavor {name} is not in the store{near}, so {instance['name']} is not resized. Make"
+            " it with drover.compute.flavor, or correct the name."
         )
     # A flavor without a disk does not change the disks.
     disk_gb = flavor["disk_gb"] or instance["disk_gb"]
     if disk_gb < instance["disk_gb"]:
         raise DroverError(
-            f"Flavor {name} has a disk of {disk_gb} GiB, and {instance['name']} has {instance['disk_gb']} GiB: a disk is never made "
-            "smaller. Nothing was done; choose a flavor with a larger disk, or one without."
+            f"Flavor {name} has a disk of {disk_gb} GiB, and {instance['name']} has"
+            f" {instance['disk_gb']} GiB: a disk is never made smaller. Nothing was done; choose a"
+            " flavor with a larger disk, or one without."
         )
     return {
         "flavor": name,
@@ -170,8 +172,9 @@ def _of_sizes(instance: NamedInstance, sizes: Sizes) -> Size:
     disk_gb = sizes.get("disk_gb", instance["disk_gb"])
     if disk_gb < instance["disk_gb"]:
         raise DroverError(
-            f"A disk of {disk_gb} GiB was requested, and {instance['name']} has {instance['disk_gb']} GiB: a disk is never made smaller. "
-            "Nothing was done; ask for a larger disk, or for none to leave the disks as they are."
+            f"A disk of {disk_gb} GiB was requested, and {instance['name']} has"
+            f" {instance['disk_gb']} GiB: a disk is never made smaller. Nothing was done; ask for a"
+            " larger disk, or for none to leave the disks as they are."
         )
     size = size_of(instance)
     return {

@@ -30,7 +30,10 @@ from .ports import Ports
 
 #: The message of the closed migration, for people who look later.
 MESSAGE = "Its domain was gone, and the instance was removed."
-KEPT = "its domain is gone, and nothing else says that the file is its own: look at it, and remove it by hand"
+KEPT = (
+    "its domain is gone, and nothing else says that the file is its own: look at it, and remove it"
+    " by hand"
+)
 
 
 def is_resized(instance: NamedInstance) -> bool:
@@ -63,16 +66,17 @@ class ResizeRemoval:
 
         :raises DroverError: see remove().
         """
-        _instance, resize = self._read(uuid)
+        _instance, resize = self._read_resize(uuid)
         return list(dict.fromkeys((resize["source"], resize["destination"])))
 
-    def _read(self, uuid: str) -> tuple[NamedInstance, Resize]:
+    def _read_resize(self, uuid: str) -> tuple[NamedInstance, Resize]:
         with self._store.read() as connection:
             (instance,) = instance_lookup.find(connection, [uuid])
             migration = instance["migration"]
             if migration is None or not is_resized(instance):
                 raise DroverError(
-                    f"Instance {instance['name']}: another run has just ended its resize. Nothing was removed: run this again."
+                    f"Instance {instance['name']}: another run has just ended its resize. Nothing"
+                    " was removed: run this again."
                 )
             return instance, resizes.describe(connection, migration["uuid"])
 
@@ -82,7 +86,7 @@ class ResizeRemoval:
         :raises DroverError: an end does not answer or has its domain, or another run has ended the
             resize; nothing was removed.
         """
-        instance, resize = self._read(uuid)
+        instance, resize = self._read_resize(uuid)
         name = instance["name"]
         ends = {
             resize["source"]: resize["source_uri"],
@@ -99,9 +103,9 @@ class ResizeRemoval:
                 continuity.RUNNING,
             )
         # Look first without a withdrawal: if a domain exists, the resize must continue.
-        proofs = self._look(instance, ends, [])
+        proofs = self._read_both_ends(instance, ends, [])
         if not self._check_mode:
-            proofs = self._look(instance, ends, [resize["migration"]])
+            proofs = self._read_both_ends(instance, ends, [resize["migration"]])
         with self._store.read() as connection:
             files = used_files.of_instance(connection, uuid)
         if not self._check_mode:
@@ -127,11 +131,13 @@ class ResizeRemoval:
         others = instance_lookup.shown_elsewhere(instance, ends)
         if others:
             raise DroverError(
-                f"Instance {instance['name']} was resized, and {' and '.join(others)} shows its domain, which somebody took there. It is not "
-                f"removed: take it back to {instance['host']} by hand, or undefine it there and run drover.compute.discover, and then this again."
+                f"Instance {instance['name']} was resized, and {' and '.join(others)} shows its"
+                " domain, which somebody took there. It is not removed: take it back to"
+                f" {instance['host']} by hand, or undefine it there and run"
+                " drover.compute.discover, and then this again."
             )
 
-    def _look(
+    def _read_both_ends(
         self, instance: NamedInstance, ends: dict[str, str], withdrawn: list[str]
     ) -> list[certainty.Proof]:
         proofs = []
@@ -141,14 +147,16 @@ class ResizeRemoval:
             ]
             if look is None:
                 raise DroverError(
-                    f"Instance {instance['name']} has a resize that is open, and {host} does not answer, so it may have its domain. It is not "
-                    f"removed: run this again when {host} answers."
+                    f"Instance {instance['name']} has a resize that is open, and {host} does not"
+                    " answer, so it may have its domain. It is not removed: run this again when"
+                    f" {host} answers."
                 )
             proof = certainty.is_absent(host, look)
             if proof is None:
                 refuse(instance, "absent")
                 raise DroverError(
-                    f"Instance {instance['name']}: {host} is at work on it. It is not removed: run this again later."
+                    f"Instance {instance['name']}: {host} is at work on it. It is not removed: run"
+                    " this again later."
                 )
             proofs.append(proof)
         return proofs

@@ -18,7 +18,7 @@ from .._common import certainty, resource_classes
 from .._common.errors import DroverError, as_sentence
 from .._migrations import claims as migration_claims
 from .._migrations import resizes
-from .._migrations.options import Options
+from .._migrations.options import MigrationOptions
 from .._planner import movability
 from .._records.domains import ReportedDomain
 from .._records.instances import MovePolicy, NamedInstance
@@ -42,7 +42,7 @@ LOST = "The resize stays open: run this again when the host is back, and it goes
 REMOVE = "If it is really gone, remove what is left of it with drover.compute.instance_delete."
 
 
-class Step(NamedTuple):
+class StepResult(NamedTuple):
     """The result of a step.
 
     - changed: True if the step changed anything.
@@ -55,7 +55,7 @@ class Step(NamedTuple):
     difference: tuple[Mapping[str, object], Mapping[str, object]] | None = None
 
 
-class Absent(DroverError):
+class AbsentDomain(DroverError):
     """The host does not have the domain, so the order was not carried out."""
 
 
@@ -76,7 +76,7 @@ class ResizeSteps:
             settings,
         )
         self._hand, self._actor = hand or ports.hosts.hand, ports.leasing.holder
-        self._options, self._proofs = Options(settings.migration), Starting(ports)
+        self._options, self._proofs = MigrationOptions(settings.migration), Starting(ports)
 
     def find(self, wanted: str | Mapping[str, str]) -> tuple[NamedInstance, Resize | None]:
         """Return an instance and its resize, or None.
@@ -88,9 +88,9 @@ class ResizeSteps:
             migration = instance["migration"]
             if migration is None or migration["type"] != migration_claims.RESIZE:
                 return instance, None
-            return instance, self._described(connection, migration["uuid"])
+            return instance, self._describe_resize(connection, migration["uuid"])
 
-    def _described(self, connection: Connection, migration: str) -> Resize:
+    def _describe_resize(self, connection: Connection, migration: str) -> Resize:
         """Return a resize, with the options of its move in both of its orders."""
         resize = resizes.describe(connection, migration)
         options = self._options.of(resize)
@@ -107,7 +107,7 @@ class ResizeSteps:
 
     def begin(
         self, instance: NamedInstance, resize: Resize | None, new: NewSize | None, host: str | None
-    ) -> Step:
+    ) -> StepResult:
         """Find the size and the destination, let the hypervisor check them, and record the resize.
 
         :param instance, resize: as find() returns them; an open resize is continued.
@@ -120,12 +120,12 @@ class ResizeSteps:
         instance_lookup.refuse(instance, "It is not resized")
         if instance["state"] == "missing":
             raise DroverError(
-                f"Instance {instance['name']} is missing: {instance['host']} no longer shows its domain. It is not resized: find out "
-                "where it is with drover.compute.discover."
+                f"Instance {instance['name']} is missing: {instance['host']} no longer shows its"
+                " domain. It is not resized: find out where it is with drover.compute.discover."
             )
         if instance["host"] is None or (new is None and host == instance["host"]):
             # refuse() has refused an instance without a host.
-            return Step(False, None)
+            return StepResult(False, None)
         settings, now, purpose = (
             self._settings,
             self._clock.time(),
@@ -144,7 +144,7 @@ class ResizeSteps:
             ):
                 # No search for room here: the host need not have room for both sizes if nothing
                 # changes.
-                return Step(False, None)
+                return StepResult(False, None)
             selection, size = find_destination(
                 connection, instance, new, host, settings.policy, now, settings.service_down_time
             )
@@ -153,15 +153,15 @@ class ResizeSteps:
             _refuse_by_policy(instance, selection["host"])
         # The cells of the instance are known only after the claim. The look only finds out if the
         # size can be changed.
-        facts = self._look(
+        facts = self._foretell_size(
             hand, instance, {**size, "numa": {}} if selection.get("host_request") or cells else size
         )
         if new is None or new.sizes:
             _refuse_stale(instance, facts)
         if facts["state"] == "paused":
             raise DroverError(
-                f"Instance {instance['name']} on {instance['host']} is paused. It would be shut down, and come back running. Nothing was done: "
-                "resume it, or shut it off, first."
+                f"Instance {instance['name']} on {instance['host']} is paused. It would be shut"
+                " down, and come back running. Nothing was done: resume it, or shut it off, first."
             )
         if selection["host"] != instance["host"] and not cells:
             _refuse_bound(instance, selection["host"], facts)
@@ -198,7 +198,7 @@ class ResizeSteps:
                 now,
                 instance["host"],
             )
-            resize = self._described(connection, opened["uuid"])
+            resize = self._describe_resize(connection, opened["uuid"])
             owner, place = (
                 (instance["uuid"], instance["name"]),
                 (selection["host"], selection["node"]),
@@ -208,14 +208,16 @@ class ResizeSteps:
             )
             decisions.record(connection, [decided])
         before = {**have, **old, "host": instance["host"]}
-        return Step(True, resize, (before, {**size, "host": selection["host"]}))
+        return StepResult(True, resize, (before, {**size, "host": selection["host"]}))
 
-    def _going_on(self, resize: Resize, new: NewSize | None, host: str | None) -> Step:
+    def _going_on(self, resize: Resize, new: NewSize | None, host: str | None) -> StepResult:
         """Continue a resize that an earlier run began; refuse another one."""
         if not _has_requested_size(resize, new) or host not in (None, resize["destination"]):
             raise DroverError(
-                f"Instance {resize['name']} is being resized or moved cold to {resize['destination']} already, or waits to be confirmed. End "
-                f"that first: run {_command(resize)} again, or drover.compute.instance_resize with drover_resize=confirm or revert."
+                f"Instance {resize['name']} is being resized or moved cold to"
+                f" {resize['destination']} already, or waits to be confirmed. End that first: run"
+                f" {_command(resize)} again, or drover.compute.instance_resize with"
+                " drover_resize=confirm or revert."
             )
         if has_arrived(resize) and self._has_old_size(resize):
             resize = {**resize, "arrived": False, "undone": True}
@@ -224,7 +226,7 @@ class ResizeSteps:
                     migration_claims.note(
                         connection, resize["migration"], {"arrived": False}, self._clock.time()
                     )
-        return Step(not has_arrived(resize), resize)
+        return StepResult(not has_arrived(resize), resize)
 
     def _has_old_size(self, resize: Resize) -> bool:
         """Return True if an instance has its old size again, after it was seen with the new one."""
@@ -238,43 +240,47 @@ class ResizeSteps:
         facts = foreseen.get("domain") or {}
         return not foreseen.get("failed") and (facts.get("vcpus"), facts.get("memory_mb")) == old
 
-    def _look(self, hand: Hand, instance: NamedInstance, size: Size) -> ReportedDomain:
+    def _foretell_size(self, hand: Hand, instance: NamedInstance, size: Size) -> ReportedDomain:
         """Check that the hypervisor has the instance and could give it that size; change nothing.
 
         :returns: the facts of its domain.
         """
         sentence = f"Instance {instance['name']} on {instance['host']}: {{}} Nothing was done."
         options = {
-            **self._sized(instance, instance["uri"], size),
+            **self._size_arguments(instance, instance["uri"], size),
             "state": "stopped",
             "disk_gb": size["disk_gb"] or None,
         }
-        _foretell(hand, options, sentence)
+        _foretell_change(hand, options, sentence)
         options = {"uri": instance["uri"], "uuid": instance["uuid"], "state": "present"}
-        found: ReportedDomain = _foretell(hand, options, sentence)["domain"]
+        found: ReportedDomain = _foretell_change(hand, options, sentence)["domain"]
         return found
 
-    def leave(self, resize: Resize) -> Step:
+    def leave(self, resize: Resize) -> StepResult:
         """Shut the instance down at its host, and give it the new size there if it stays."""
         if resize["status"] not in ("accepted", "running"):
             if not resize["undone"]:
-                return Step(False, resize)
-            self._foresee(resize, resize["destination"])
+                return StepResult(False, resize)
+            self._foresee_start(resize, resize["destination"])
             return self._off(
                 resize, resize["destination"], resize["destination_uri"], resize["new"], None
             )
-        self._foresee(resize, resize["source"])
+        self._foresee_start(resize, resize["source"])
         return self._off(
             resize, resize["source"], resize["source_uri"], resize["new"], resize["migration"]
         )
 
-    def arrive(self, resize: Resize) -> Step:
+    def arrive(self, resize: Resize) -> StepResult:
         """Find the instance at its destination, give it the new size, and start it if it ran."""
         if has_arrived(resize):
-            return Step(False, resize)
+            return StepResult(False, resize)
         host, uri = resize["destination"], resize["destination_uri"]
         hand = self._hand(host)
-        given = {**self._named(resize, uri), "state": "present", "order": resize["migration"]}
+        given = {
+            **self._domain_arguments(resize, uri),
+            "state": "present",
+            "order": resize["migration"],
+        }
         shown, new = self._domain(hand, host, given, resize)["domain"], resize["new"]
         proof = certainty.is_shown(host, shown["state"])
         with self._store.write(together=True) as connection:
@@ -287,17 +293,21 @@ class ResizeSteps:
             new["memory_mb"],
         )
         if started:
-            self._foresee(resize, host)
+            self._foresee_start(resize, host)
         try:
             self._domain(
                 hand,
                 host,
-                {**self._sized(resize, uri, new), "state": "stopped" if started else "present"},
+                {
+                    **self._size_arguments(resize, uri, new),
+                    "state": "stopped" if started else "present",
+                },
                 resize,
             )
         except DroverError as problem:
             raise DroverError(
-                f"{problem} It is there with another size. {_again(resize)} Or revert it with drover_resize=revert."
+                f"{problem} It is there with another size. {_again(resize)} Or revert it with"
+                " drover_resize=revert."
             ) from None
         facts = self._power(
             hand, host, uri, resize, "It has the new size there, and can be confirmed or reverted."
@@ -310,16 +320,16 @@ class ResizeSteps:
                 connection, resize["uuid"], host, domain.describe(facts), self._clock.time()
             )
         self._say(f"{resize['name']}: {_size_text(resize['new'])}, {facts['state']} on {host}")
-        return Step(True, {**resize, "status": "finished", "arrived": True})
+        return StepResult(True, {**resize, "status": "finished", "arrived": True})
 
-    def undo(self, resize: Resize, message: str | None = None) -> Step:
+    def undo(self, resize: Resize, message: str | None = None) -> StepResult:
         """Give the instance its old size and state at its old host, then free the new room.
 
         :param message: the reason, for people who look later.
         :raises DroverError: the instance is perhaps not there, or may leave it.
         """
         if resize["status"] == "finished":
-            return Step(False, resize)
+            return StepResult(False, resize)
         hand = self._hand(resize["source"])
         # First withdraw its move and the orders of an earlier run at its host, so that nothing of
         # them can begin.
@@ -329,10 +339,10 @@ class ResizeSteps:
         if proof is None:
             self._seek(hand, resize, look)
             raise DroverError(
-                f"Instance {resize['name']}: {resize['source']} does not show it, or is still at work on it, so nothing was taken back. "
-                f"{_again(resize)}"
+                f"Instance {resize['name']}: {resize['source']} does not show it, or is still at"
+                f" work on it, so nothing was taken back. {_again(resize)}"
             )
-        facts = self._back(hand, resize)
+        facts = self._give_old_size(hand, resize)
         with self._store.write(together=True) as connection:
             migration_claims.undo(
                 connection, resize["migration"], proof, message or "undone", self._clock.time()
@@ -344,7 +354,7 @@ class ResizeSteps:
                 domain.describe(facts),
                 self._clock.time(),
             )
-        return Step(True, None)
+        return StepResult(True, None)
 
     def _seek(self, hand: Hand, resize: Resize, here: DomainLook | None) -> None:
         """Record that neither end has the instance, if that is so.
@@ -364,21 +374,24 @@ class ResizeSteps:
             with self._store.write() as connection:
                 migration_claims.note_nowhere(connection, resize["migration"], self._clock.time())
             raise DroverError(
-                f"Instance {resize['name']}: neither {source} nor {destination} has it, so somebody moved or removed it. Nothing was taken "
-                f"back. Run drover.compute.discover: if another host has it, that ends the resize. {REMOVE}"
+                f"Instance {resize['name']}: neither {source} nor {destination} has it, so somebody"
+                " moved or removed it. Nothing was taken back. Run drover.compute.discover: if"
+                f" another host has it, that ends the resize. {REMOVE}"
             )
 
     # The end of a resize
 
-    def confirm(self, resize: Resize) -> Step:
+    def confirm(self, resize: Resize) -> StepResult:
         """Make its disk larger, which cannot be undone, and free the room of the old size."""
         if not has_arrived(resize):
             _refuse_unfinished(resize)
         host = resize["destination"]
         if self._has_old_size(resize):
             raise DroverError(
-                f"Instance {resize['name']} on {host} has the size of before, {_size_text(resize['old'])}: somebody has taken its resize back, so it is not "
-                f"confirmed. Nothing was done. {_again(resize)} Or revert it with drover_resize=revert."
+                f"Instance {resize['name']} on {host} has the size of before,"
+                f" {_size_text(resize['old'])}: somebody has taken its resize back, so it is not"
+                f" confirmed. Nothing was done. {_again(resize)} Or revert it with"
+                " drover_resize=revert."
             )
         options: dict[str, object] = {
             "uri": resize["destination_uri"],
@@ -391,11 +404,12 @@ class ResizeSteps:
         hand = self._hand(host)
         try:
             done = self._domain(hand, host, options, resize)
-        except Absent:
+        except AbsentDomain:
             self._refuse_gone(hand, resize)
             raise DroverError(
-                f"Instance {resize['name']} is not on {host} any more: {resize['source']} has it, so its resize cannot be confirmed. "
-                "Nothing was done: run drover.compute.instance_resize with drover_resize=revert."
+                f"Instance {resize['name']} is not on {host} any more: {resize['source']} has it,"
+                " so its resize cannot be confirmed. Nothing was done: run"
+                " drover.compute.instance_resize with drover_resize=revert."
             ) from None
         if not self._settings.check_mode:
             proof = certainty.is_shown(host, done["domain"]["state"])
@@ -409,16 +423,16 @@ class ResizeSteps:
                     self._clock.time(),
                 )
         difference = {"size": resize["new"], "else": resize["old"]}, {"size": resize["new"]}
-        return Step(True, {**resize, "status": "confirmed"}, difference)
+        return StepResult(True, {**resize, "status": "confirmed"}, difference)
 
-    def leave_again(self, resize: Resize) -> Step:
+    def leave_again(self, resize: Resize) -> StepResult:
         """Shut the instance down at its present host.
 
         Give it the old size there, if that is also its old host.
         """
         if resize["status"] != "finished":
             _refuse_unfinished(resize)
-        self._foresee(resize, resize["destination"])
+        self._foresee_start(resize, resize["destination"])
         return self._off(
             resize, resize["destination"], resize["destination_uri"], resize["old"], None
         )
@@ -442,29 +456,31 @@ class ResizeSteps:
             )
         if state is None:
             raise DroverError(
-                f"Instance {name} is not on {destination} any more, and {source} does not answer, so it may be there. Nothing was done: "
-                f"run this again when {source} answers."
+                f"Instance {name} is not on {destination} any more, and {source} does not answer,"
+                f" so it may be there. Nothing was done: run this again when {source} answers."
             )
         if state == "absent":
             instance, _resize = self.find(resize["uuid"])
             others = instance_lookup.shown_elsewhere(instance, (source, destination))
             if others:
                 raise DroverError(
-                    f"Instance {name}: {nowhere} of it, but {' and '.join(others)} has one, so somebody took it there. Nothing was done: take it back to "
-                    f"{destination} by hand, run drover.compute.discover, and then this again."
+                    f"Instance {name}: {nowhere} of it, but {' and '.join(others)} has one, so"
+                    f" somebody took it there. Nothing was done: take it back to {destination} by"
+                    " hand, run drover.compute.discover, and then this again."
                 )
             raise DroverError(
-                f"Instance {name}: {nowhere} of it, so somebody moved or removed it. Nothing was done. {REMOVE} Else define it on {destination} "
-                "again from its disk, and run this again."
+                f"Instance {name}: {nowhere} of it, so somebody moved or removed it. Nothing was"
+                f" done. {REMOVE} Else define it on {destination} again from its disk, and run this"
+                " again."
             )
 
-    def revert(self, resize: Resize) -> Step:
+    def revert(self, resize: Resize) -> StepResult:
         """Give the instance its old size and state at its old host, and its room there."""
         if resize["status"] != "finished":
             _refuse_unfinished(resize)
         host = resize["source"]
         if not self._settings.check_mode:
-            facts = self._back(self._hand(host), resize)
+            facts = self._give_old_size(self._hand(host), resize)
             proof = certainty.is_shown(host, facts["state"])
             with self._store.write(together=True) as connection:
                 migration_claims.revert(
@@ -477,11 +493,11 @@ class ResizeSteps:
                 f"{resize['name']}: {_size_text(resize['old'])} again, {facts['state']} on {host}"
             )
         new, old = {**resize["new"], "host": resize["destination"]}, {**resize["old"], "host": host}
-        return Step(True, {**resize, "status": "reverted"}, (new, old))
+        return StepResult(True, {**resize, "status": "reverted"}, (new, old))
 
     # Parts of the steps
 
-    def _foresee(self, resize: Resize, host: str) -> None:
+    def _foresee_start(self, resize: Resize, host: str) -> None:
         """Check, before a shutdown, that the instance may start again."""
         if resize["running"]:
             self._proofs.foresee(
@@ -491,41 +507,45 @@ class ResizeSteps:
                 f"Instance {resize['name']}: It is not shut down",
             )
 
-    def _off(self, resize: Resize, host: str, uri: str, size: Size, order: str | None) -> Step:
+    def _off(
+        self, resize: Resize, host: str, uri: str, size: Size, order: str | None
+    ) -> StepResult:
         """Shut the instance down.
 
         If it goes to another host, its definition stays as it is: only the other host has CPUs for
         the new size.
         """
         options = (
-            self._sized(resize, uri, size) if resize["same_host"] else self._named(resize, uri)
+            self._size_arguments(resize, uri, size)
+            if resize["same_host"]
+            else self._domain_arguments(resize, uri)
         )
         options |= {"state": "stopped", "order": order}
         hand = self._hand(host)
         try:
             result = self._domain(hand, host, options, resize)
-        except Absent:
+        except AbsentDomain:
             if resize["status"] == "finished":
                 self._refuse_gone(hand, resize)
             if resize["same_host"]:
                 raise
             # A killed run had already moved it.
-            return Step(False, resize)
+            return StepResult(False, resize)
         if resize["nowhere"] and not self._settings.check_mode:
             with self._store.write() as connection:
                 migration_claims.note_nowhere(
                     connection, resize["migration"], self._clock.time(), nowhere=False
                 )
-        return Step(bool(result["changed"]), resize)
+        return StepResult(bool(result["changed"]), resize)
 
-    def _back(self, hand: Hand, resize: Resize) -> ReportedDomain:
+    def _give_old_size(self, hand: Hand, resize: Resize) -> ReportedDomain:
         """Give the instance the old size at its source, and start it if it ran.
 
         :returns: the facts of its domain.
         """
         host, uri = resize["source"], resize["source_uri"]
-        options = {**self._sized(resize, uri, resize["old"]), "state": "present"}
-        _foretell(
+        options = {**self._size_arguments(resize, uri, resize["old"]), "state": "present"}
+        _foretell_change(
             hand,
             options,
             f"Instance {resize['name']} on {host}: {{}} Nothing was taken back. {_again(resize)}",
@@ -551,20 +571,22 @@ class ResizeSteps:
         except DroverError as problem:
             raise DroverError(f"{problem} {note}") from None
 
-    def _sized(
+    def _size_arguments(
         self, instance: NamedInstance | Resize, uri: str | None, size: Size
     ) -> dict[str, object]:
         """Return the arguments of the module domain that give an instance a size."""
         in_cells = {"numa": size["numa"]} if "numa" in size else {}
         return {
-            **self._named(instance, uri),
+            **self._domain_arguments(instance, uri),
             **in_cells,
             "vcpus": size["vcpus"],
             "memory_mb": size["memory_mb"],
             "flavor": size["flavor"] or "",
         }
 
-    def _named(self, instance: NamedInstance | Resize, uri: str | None) -> dict[str, object]:
+    def _domain_arguments(
+        self, instance: NamedInstance | Resize, uri: str | None
+    ) -> dict[str, object]:
         """Return the arguments of the module domain on the instance and its shutdown."""
         return {
             "uri": uri,
@@ -584,9 +606,12 @@ class ResizeSteps:
     ) -> dict[str, Any]:
         answer = starting.order(hand, host, "domain", given, proofs)
         if answer.outcome != certainty.DONE:
-            sentence = f"Instance {resize['name']} on {host}: {as_sentence(answer.message)} {'' if answer.result else LOST}".strip()
+            sentence = (
+                f"Instance {resize['name']} on {host}: {as_sentence(answer.message)}"
+                f" {'' if answer.result else LOST}".strip()
+            )
             if certainty.unable(host, answer) is not None:
-                raise Absent(sentence, absent=True)
+                raise AbsentDomain(sentence, absent=True)
             raise DroverError(sentence, absent=False)
         return answer.result
 
@@ -600,9 +625,10 @@ def _refuse_stale(instance: NamedInstance, facts: ReportedDomain) -> None:
     shown = resource_classes.to_sizes(resource_classes.of_domain(facts))
     if (shown["vcpus"], shown["memory_mb"]) != (instance["vcpus"], instance["memory_mb"]):
         raise DroverError(
-            f"Instance {instance['name']} on {instance['host']} has {shown['vcpus']} vCPU and {shown['memory_mb']} MiB, and the store has "
-            f"{instance['vcpus']} vCPU and {instance['memory_mb']} MiB: somebody has changed it by hand. Nothing was done. Run "
-            "drover.compute.discover, then this again."
+            f"Instance {instance['name']} on {instance['host']} has {shown['vcpus']} vCPU and"
+            f" {shown['memory_mb']} MiB, and the store has {instance['vcpus']} vCPU and"
+            f" {instance['memory_mb']} MiB: somebody has changed it by hand. Nothing was done. Run"
+            " drover.compute.discover, then this again."
         )
 
 
@@ -627,7 +653,8 @@ def _has_requested_size(resize: Resize, new: NewSize | None) -> bool:
 
 def _refuse_unfinished(resize: Resize) -> NoReturn:
     raise DroverError(
-        f"The resize of {resize['name']} has not ended yet, so it cannot be confirmed or reverted. {_again(resize)}"
+        f"The resize of {resize['name']} has not ended yet, so it cannot be confirmed or reverted."
+        f" {_again(resize)}"
     )
 
 
@@ -648,8 +675,9 @@ def _refuse_by_policy(instance: NamedInstance, host: str) -> None:
     )
     if kept:
         raise DroverError(
-            f"Instance {instance['name']} is not moved from {instance['host']} to {host}: {kept}. Nothing was done. Change its "
-            "policy, or move it despite that with drover_despite_policy=true."
+            f"Instance {instance['name']} is not moved from {instance['host']} to {host}: {kept}."
+            " Nothing was done. Change its policy, or move it despite that with"
+            " drover_despite_policy=true."
         )
 
 
@@ -658,11 +686,12 @@ def _refuse_bound(instance: NamedInstance, host: str, facts: ReportedDomain) -> 
     bound = rebinding.reasons(facts["xml"], {})
     if bound:
         raise DroverError(
-            f"Instance {instance['name']} is not moved from {instance['host']} to {host}: {'; '.join(bound)}. Nothing was done."
+            f"Instance {instance['name']} is not moved from {instance['host']} to {host}:"
+            f" {'; '.join(bound)}. Nothing was done."
         )
 
 
-def _foretell(hand: Hand, given: dict[str, object], sentence: str) -> dict[str, Any]:
+def _foretell_change(hand: Hand, given: dict[str, object], sentence: str) -> dict[str, Any]:
     foreseen = hand.foretell("domain", given)
     if foreseen.get("failed"):
         raise DroverError(sentence.format(foreseen.get("msg")))

@@ -4,8 +4,8 @@
 """Rolling maintenance: its order, from the first look at the hosts to the report.
 
 The whole state is in the store: a record for each host, with its last begun stage
-(_store/hosts/rolling.py). Each call of Rolling reads it and returns the next step. The call before may be
-from this run or from a killed one.
+(_store/hosts/rolling.py). Each call of Rolling reads it and returns the next step. The call before
+may be from this run or from a killed one.
 
 Hooks are task files of the user, and power drivers are task files too, so one action plugin cannot
 do all the work. The role drover.compute.rolling calls begin, look (for each host), plan; then in
@@ -40,7 +40,7 @@ from . import host_boot, host_state
 from .drain import Drain
 from .plans import plan_home
 from .ports import Ports
-from .rolling_records import Records, RollingRecords, Seen
+from .rolling_records import HostLook, Records, RollingRecords
 from .rolling_request import FAIL, NEEDED, NEVER, RollingRequest
 from .staged_moves import StagedMoves
 
@@ -50,7 +50,7 @@ LEASE = PURPOSE = "rolling maintenance"
 LEASE_SECONDS = 86400
 
 
-class Step(NamedTuple):
+class RollingStep(NamedTuple):
     """One step of a host.
 
     - stage: the stage that is recorded when the step begins.
@@ -64,18 +64,18 @@ class Step(NamedTuple):
 
 #: All steps of a host, in their order.
 STEPS = (
-    Step("before_drain", "before_drain", "hook"),
+    RollingStep("before_drain", "before_drain", "hook"),
     # All hosts of the batch, before one of them looks for destinations.
-    Step("disable", "drain", "disable"),
-    Step("drain", "drain", "drain"),
-    Step("after_drain", "after_drain", "hook"),
+    RollingStep("disable", "drain", "disable"),
+    RollingStep("drain", "drain", "drain"),
+    RollingStep("after_drain", "after_drain", "hook"),
     # An earlier run may have ended while the host was down.
-    Step("startup", "reboot", "power"),
-    Step("reboot", "reboot", "power"),
-    Step("after_reboot", "after_reboot", "hook"),
-    Step("enable", "enable", "enable"),
-    Step("after_enable", "after_enable", "hook"),
-    Step("back", "back", "back"),
+    RollingStep("startup", "reboot", "power"),
+    RollingStep("reboot", "reboot", "power"),
+    RollingStep("after_reboot", "after_reboot", "hook"),
+    RollingStep("enable", "enable", "enable"),
+    RollingStep("after_enable", "after_enable", "hook"),
+    RollingStep("back", "back", "back"),
 )
 #: The stages of a drained host, before and after its return.
 EMPTIED, BROUGHT_BACK = (
@@ -112,14 +112,15 @@ class Rolling:
         self._refuse_hooks()
         if not self.request.hosts:
             raise DroverError(
-                f"No host of this play matches '{self.request.pattern}' but the controller, which cannot reboot itself. Put your hypervisors "
-                "into the group hypervisors, or name another one with drover_hypervisors."
+                f"No host of this play matches '{self.request.pattern}' but the controller, which"
+                " cannot reboot itself. Put your hypervisors into the group hypervisors, or name"
+                " another one with drover_hypervisors."
             )
         if not self.request.plan_only:
             self._ports.leasing.take(LEASE, PURPOSE, LEASE_SECONDS)
         return {"changed": self.request.restart and self._records.forget(), "finished": False}
 
-    def plan(self, seen: Sequence[Seen]) -> dict[str, object]:
+    def plan(self, seen: Sequence[HostLook]) -> dict[str, object]:
         """Choose the hosts, form the batches, show the plan, and record the hosts.
 
         :returns: a dict: changed, plan, left_out [{host, reason}], work (False for a plan only),
@@ -134,14 +135,14 @@ class Rolling:
                 self._ports.leasing.release([LEASE])
             raise
 
-    def _plan(self, seen: Sequence[Seen]) -> dict[str, object]:
+    def _plan(self, seen: Sequence[HostLook]) -> dict[str, object]:
         records = self._records.read()
         if records:
             self._say(
                 rolling_text.goes_on(self._records.begun(records), self._records.left(records))
             )
             records = self._as_they_are(records)
-        todo, out = self._chosen(seen, records)
+        todo, out = self._choose_hosts(seen, records)
         plan = self._batches(todo, records)
         left_out = plan["blocked"] + out
         for line in plan["lines"] if todo else [rolling_text.none_taken(len(seen), len(out))]:
@@ -240,7 +241,7 @@ class Rolling:
 
     # The steps for each host
 
-    def look(self, host: str) -> Seen:
+    def look(self, host: str) -> HostLook:
         """Read a host, and find out if it needs a reboot."""
         try:
             self._hosts.discover(host)
@@ -283,11 +284,11 @@ class Rolling:
         text = f"{task or 'a task'}: {(message or 'the host was lost').strip()}"
         return {"changed": self._records.write([host], {"message": text})}
 
-    def _is_ahead(self, step: Step, record: RollingRecord) -> bool:
+    def _is_ahead(self, step: RollingStep, record: RollingRecord) -> bool:
         """Return True if a host is at most at a step."""
         return rolling.STAGES.index(record["stage"]) <= rolling.STAGES.index(step.stage)
 
-    def _is_due(self, step: Step, record: RollingRecord) -> bool:
+    def _is_due(self, step: RollingStep, record: RollingRecord) -> bool:
         """Return True if a step of a host is due, after the steps before it."""
         if step.name == "after_reboot" and record["stage"] != "after_reboot":
             # This hook runs only after a reboot. The record then has the id of the boot before it.
@@ -362,8 +363,8 @@ class Rolling:
                 f"drover_rolling_hooks: {name} is {path}, {reason}. Nothing was changed."
             )
 
-    def _chosen(
-        self, seen: Sequence[Seen], records: Records
+    def _choose_hosts(
+        self, seen: Sequence[HostLook], records: Records
     ) -> tuple[list[str], list[BlockedHost]]:
         """Return the hosts that take part, and those left out, each with the reason."""
         with self._store.read() as connection:
@@ -386,7 +387,10 @@ class Rolling:
                 elif host_seen["needed"] is None and self.request.reboot == NEEDED:
                     reason = _unknown(host_seen["why"])
                 elif host_seen["host"] in drained:
-                    reason = "it is drained already, not by this maintenance; bring it back first (drover.compute.undrain)"
+                    reason = (
+                        "it is drained already, not by this maintenance; bring it back first"
+                        " (drover.compute.undrain)"
+                    )
             if reason is None:
                 todo.append(host_seen["host"])
             else:
@@ -429,8 +433,10 @@ class Rolling:
         host = next((each for each in stages if each in drained), None)
         if host is not None:
             raise DroverError(
-                f"{host}: this maintenance had brought it back (stage {stages[host]}), and somebody has drained it since. Nothing was done. Bring it back "
-                "(drover.compute.undrain), and run this again; or leave it out with --limit for as long as it is to stay drained."
+                f"{host}: this maintenance had brought it back (stage {stages[host]}), and somebody"
+                " has drained it since. Nothing was done. Bring it back (drover.compute.undrain),"
+                " and run this again; or leave it out with --limit for as long as it is to stay"
+                " drained."
             )
 
     def _why_not_drained(self, host: str) -> str | None:
@@ -505,15 +511,16 @@ class Rolling:
 
 def _unknown(why: str) -> str:
     return (
-        f"it cannot be told whether it needs a reboot: {why}. Set drover_reboot_sentinel to a file that asks for one, or use "
-        "drover_rolling_reboot=always"
+        f"it cannot be told whether it needs a reboot: {why}. Set drover_reboot_sentinel to a file"
+        " that asks for one, or use drover_rolling_reboot=always"
     )
 
 
 def _refuse_stranger(host: str, records: Records) -> None:
     if host not in records:
         raise DroverError(
-            f"{host} is in no rolling maintenance, so nothing was done there. Run drover.compute.rolling_maintenance."
+            f"{host} is in no rolling maintenance, so nothing was done there. Run"
+            " drover.compute.rolling_maintenance."
         )
 
 

@@ -17,7 +17,7 @@ from .ports import Clock
 Records = Mapping[str, RollingRecord]
 
 
-class Seen(TypedDict):
+class HostLook(TypedDict):
     """The result of a look at a host.
 
     - unread: the reason why it cannot be read, or None.

@@ -22,7 +22,7 @@ from .._records.claims import Allocations, Selection
 from .._records.hosts import FleetColumns
 from .._records.instances import InstanceAmounts, PlannedInstance
 from .._scheduler import drivers
-from .._scheduler.host_states import Candidate, HostStates
+from .._scheduler.host_states import DeviceCandidates, HostStates
 from .._scheduler.policy import Policy
 from .._scheduler.request_fields import is_line
 from .._scheduler.request_spec import RequestSpec
@@ -45,7 +45,7 @@ def read_specs(
 
     :raises RequestError: a malformed request; the message has the key and the expected value.
     """
-    flavors, images = _named(requests, "flavor"), _named(requests, "image")
+    flavors, images = _names_in_requests(requests, "flavor"), _names_in_requests(requests, "image")
     of_store = (
         read_flavors(connection, flavors) if flavors else None,
         read_images(connection, images) if images else None,
@@ -68,7 +68,7 @@ def refuse_unknown(requests: Iterable[Any]) -> None:
         spec_names.refuse_unknown_of_request(each, f"Request {name}" if name else "A request")
 
 
-def _named(requests: Iterable[Any], key: str) -> set[str]:
+def _names_in_requests(requests: Iterable[Any], key: str) -> set[str]:
     return {
         request[key]
         for request in requests
@@ -162,9 +162,12 @@ def read_whole_fleet(
     """Read the columns of the fleet and all instances, for a plan that may move any of them."""
     instances = read_instances(connection)
     note_open_resizes(connection, instances)
-    return read_all_columns(
-        connection, now, service_down_time, columns_for_moves(instances, policy, whole=True)
-    ), instances
+    return (
+        read_all_columns(
+            connection, now, service_down_time, columns_for_moves(instances, policy, whole=True)
+        ),
+        instances,
+    )
 
 
 def read_for_losses(
@@ -276,7 +279,7 @@ class ProviderCapacity:
         """Return the allocations of an instance on a node; None if it does not fit."""
         return self._capacity.choose(self._query(spec, None), node)
 
-    def candidates(self, spec: RequestSpec, node: int) -> Iterator[Candidate]:
+    def candidates(self, spec: RequestSpec, node: int) -> Iterator[DeviceCandidates]:
         """Return the candidates on a node for a request for PCI devices, the best first."""
         if node not in self._keys:
             self._keys[node] = provider_uuids.keys_of(
@@ -285,7 +288,7 @@ class ProviderCapacity:
         suffixes = [suffix for group in spec.host_request.device_groups for suffix in group]
         for candidate in self._capacity.candidates(self._query(spec, None), node):
             mappings = {suffix: candidate["mappings"][suffix] for suffix in suffixes}
-            yield Candidate(
+            yield DeviceCandidates(
                 batch.allocations_of(candidate),
                 mappings,
                 spec.host_request.on_providers(mappings, self._keys[node]),
@@ -317,12 +320,12 @@ def _query(spec: RequestSpec, resource_class: str | None = None) -> query.Query:
         amounts = {name: n for name, n in group.resources if resource_class in (None, name)}
         if amounts:
             required = [frozenset([trait]) for trait in sorted(group.required)]
-            groups[group.suffix] = query.Group(
+            groups[group.suffix] = query.RequestGroup(
                 group.suffix, amounts, required, set(group.forbidden)
             )
     spread = {name: n for name, n in spread.items() if n and resource_class in (None, name)}
     if spread:
-        groups = {"": query.Group("", spread), **groups}
+        groups = {"": query.RequestGroup("", spread), **groups}
     equal = [
         [suffix for suffix in suffixes if suffix in groups]
         for suffixes in spec.host_request.device_groups

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from .._migrations.options import Options
+from .._migrations.options import MigrationOptions
 from .._records.orders import MigrationLimits
 from .._records.plans import Move
 from .._scheduler.policy import Policy
@@ -31,12 +31,12 @@ class MoveSettings:
     max_wait: int = PATIENCE
     shutdown_timeout: int = 300
 
-    def options(self, moves: Sequence[Move] = ()) -> Options:
+    def options(self, moves: Sequence[Move] = ()) -> MigrationOptions:
         """Return the options of all migrations, overridden by the options of single moves.
 
         :raises DroverError: an unknown option, or two options that contradict each other.
         """
-        return Options(self.migration, moves)
+        return MigrationOptions(self.migration, moves)
 
 
 @dataclasses.dataclass(frozen=True)

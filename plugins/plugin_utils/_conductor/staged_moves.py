@@ -17,7 +17,7 @@ from .progress import Progress
 from .settings import MoveSettings
 
 
-class Moved(NamedTuple):
+class MovesResult(NamedTuple):
     """The results of moves: all outcomes, the failed outcomes, and the moves that were not begun.
 
     problems: by name, the failed sources that must not fail the others. The outcomes of their moves
@@ -44,7 +44,7 @@ class StagedMoves:
         """Let the hypervisors check moves, without a move of any instance."""
         reports = []
         for source in dict.fromkeys(move["from_host"] for move in moves):
-            reports += self._of_host(source).check(_of(moves, source))
+            reports += self._of_host(source).check(_moves_from(moves, source))
         return reports
 
     def settle(self, host: str) -> list[MoveOutcome]:
@@ -54,7 +54,7 @@ class StagedMoves:
         """
         return self._of_host(host).carry_out()
 
-    def run(self, moves: Sequence[Move], purpose: str, apart: Collection[str] = ()) -> Moved:
+    def run(self, moves: Sequence[Move], purpose: str, apart: Collection[str] = ()) -> MovesResult:
         """Make moves, stage after stage; skip moves that wait for a move that was not done.
 
         :param purpose: the purpose, for other runs that want the hosts.
@@ -83,7 +83,7 @@ class StagedMoves:
                     )
                 for source in dict.fromkeys(move["from_host"] for move in ready):
                     try:
-                        migrations += self._of_host(source).carry_out(_of(ready, source))
+                        migrations += self._of_host(source).carry_out(_moves_from(ready, source))
                     except RunOver:
                         raise
                     except DroverError as problem:
@@ -92,11 +92,11 @@ class StagedMoves:
                         problems[source] = problem
                         self._progress.leave_out(
                             move["uuid"]
-                            for move in _of(moves, source)
+                            for move in _moves_from(moves, source)
                             if move.get("stage", 1) > stage
                         )
                 done = {each["uuid"] for each in migrations if each["status"] == "completed"}
-        return Moved(
+        return MovesResult(
             migrations,
             [each for each in migrations if each["status"] != "completed"],
             skipped,
@@ -104,5 +104,5 @@ class StagedMoves:
         )
 
 
-def _of(moves: Iterable[Move], source: str) -> list[Move]:
+def _moves_from(moves: Iterable[Move], source: str) -> list[Move]:
     return [move for move in moves if move["from_host"] == source]

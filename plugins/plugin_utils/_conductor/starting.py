@@ -214,7 +214,7 @@ class Starting:
             host, uuid, seen if silent else self._without_old(host, uuid, seen), may_have
         )
         if proof is None:
-            _refuse(look, may_have, host, uuid, refused)
+            _refuse_build(look, may_have, host, uuid, refused)
         return proof
 
     def _without_old(
@@ -274,7 +274,7 @@ class Starting:
             place for place, domains in look.seen.items() if uuid in domains and place != host
         ]
         if others or silent:
-            _refuse(look, silent, host, uuid, refused)
+            _refuse_build(look, silent, host, uuid, refused)
         self._without[uuid] = {place for place in look.seen if place != host}
 
     def places(self, uuid: str) -> set[str]:
@@ -303,16 +303,18 @@ class Starting:
         with self._store.read() as connection:
             recorded = evacuations.shown(connection, guests, host)
         places = {
-            uuid: {
-                place: domains[uuid]
-                for place, domains in look.seen.items()
-                if uuid in domains and place != host
-            }
-            | {
-                each["host"]: each["state"]
-                for each in recorded.get(uuid, ())
-                if each["host"] in look.silent
-            }
+            uuid: (
+                {
+                    place: domains[uuid]
+                    for place, domains in look.seen.items()
+                    if uuid in domains and place != host
+                }
+                | {
+                    each["host"]: each["state"]
+                    for each in recorded.get(uuid, ())
+                    if each["host"] in look.silent
+                }
+            )
             for uuid in guests
         }
         doubled = {
@@ -325,10 +327,12 @@ class Starting:
         if doubled:
             names = sorted(doubled, key=natural)
             raise DroverError(
-                f"{host}: {not_done}, because its libvirt starts {some(names)} with the host (autostart), and {names[0]} is on {doubled[names[0]]} too: it "
-                f"would run twice. If {host} is on, run drover.compute.discover, which removes definitions that an evacuation has left, or undefine "
-                "the wrong one, but keep its disks. If it is off, boot it without its storage. Where libvirt or the storage locks all of its disks: "
-                "-e drover_power_force=autostart lifts just this rule.",
+                f"{host}: {not_done}, because its libvirt starts {some(names)} with the host"
+                f" (autostart), and {names[0]} is on {doubled[names[0]]} too: it would run twice."
+                f" If {host} is on, run drover.compute.discover, which removes definitions that an"
+                " evacuation has left, or undefine the wrong one, but keep its disks. If it is"
+                " off, boot it without its storage. Where libvirt or the storage locks all of its"
+                " disks: -e drover_power_force=autostart lifts just this rule.",
                 host=host,
             )
         return sorted(guests.values(), key=natural)
@@ -387,9 +391,11 @@ class Starting:
         ]
         if unknown:
             raise DroverError(
-                f"Nothing was placed, as hosts have domains that this store does not know, with the name or uuid of what is new: {'; '.join(unknown)}. "
-                "Somebody has defined them since the last discovery, or another store has placed them. Run drover.compute.discover, which records them, and "
-                "this again; or give what is new another name."
+                "Nothing was placed, as hosts have domains that this store does not know, with the"
+                f" name or uuid of what is new: {'; '.join(unknown)}. Somebody has defined them"
+                " since the last discovery, or another store has placed them. Run"
+                " drover.compute.discover, which records them, and this again; or give what is new"
+                " another name."
             )
         return sorted(look.silent, key=natural), look.lacking
 
@@ -404,7 +410,9 @@ class Starting:
         return look.uuids >= set(uuids) and self._clock.monotonic() - look.at <= COUNTS
 
 
-def _refuse(look: _Look, silent: Collection[str], host: str, uuid: str, refused: str) -> NoReturn:
+def _refuse_build(
+    look: _Look, silent: Collection[str], host: str, uuid: str, refused: str
+) -> NoReturn:
     others = [
         f"{place} ({domains[uuid]})"
         for place, domains in look.seen.items()
@@ -414,16 +422,19 @@ def _refuse(look: _Look, silent: Collection[str], host: str, uuid: str, refused:
         here = look.seen.get(host, {}).get(uuid)
         place_text = f"{host} ({here})" if here is not None else host
         raise DroverError(
-            f"{refused} on {host}: it is on {' and '.join(others)} too, and would be there twice. Somebody has taken it there, or one of the two is "
-            f"an old definition. Look at both, {place_text} and {' and '.join(others)}, with virsh list --all; undefine the wrong one, but keep its "
-            "disks, which the other may use; run drover.compute.discover, and this again.",
+            f"{refused} on {host}: it is on {' and '.join(others)} too, and would be there twice."
+            " Somebody has taken it there, or one of the two is an old definition. Look at both,"
+            f" {place_text} and {' and '.join(others)}, with virsh list --all; undefine the wrong"
+            " one, but keep its disks, which the other may use; run drover.compute.discover, and"
+            " this again.",
             host=host,
         )
     names = sorted(silent, key=natural)
     why = "; ".join(f"{each}: {look.silent[each].rstrip('.')}" for each in names[:3])
     raise DroverError(
-        f"{refused} on {host}: it may be on {some(names)}, where somebody may have taken it, and which does not answer ({why}). Bring "
-        f"{some(names)} back, or evacuate it. Where it is certain that it is not there: -e drover_absent_hosts={','.join(names)}, which counts "
-        "for these hosts alone.",
+        f"{refused} on {host}: it may be on {some(names)}, where somebody may have taken it, and"
+        f" which does not answer ({why}). Bring {some(names)} back, or evacuate it. Where it is"
+        f" certain that it is not there: -e drover_absent_hosts={','.join(names)}, which counts for"
+        " these hosts alone.",
         host=host,
     )

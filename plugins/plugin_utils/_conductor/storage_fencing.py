@@ -22,7 +22,7 @@ from ansible_collections.drover.compute.plugins.module_utils._storage import kin
 from ansible_collections.drover.compute.plugins.module_utils._storage.kinds import Fence
 
 from .._common import storage_identity
-from .._common.errors import DroverError, Late, Unreachable, some
+from .._common.errors import DroverError, HostTimeout, Unreachable, some
 from .._store.database import clock
 from .._store.engine import Connection
 from .._store.hosts import storage_fences
@@ -78,7 +78,7 @@ def why_open(ports: Ports, host: str, fences: Iterable[Mapping[str, Any]]) -> st
             seen = ports.hosts.hand(variables.get("drover_ceph_admin") or "localhost", ASKED).read(
                 "_ceph_fence", question
             )
-        except (Unreachable, Late) as problem:
+        except (Unreachable, HostTimeout) as problem:
             return str(problem)
         if seen.get("failed"):
             return str(seen.get("msg") or "Ceph does not say why.")
@@ -97,12 +97,13 @@ def tasks_of(fence: str, host: str, lift: bool = False) -> str:
         return fence
     if lift:
         raise DroverError(
-            f"{host} stays shut out of its storage: the tasks {fence}, which were to shut it out, are not on the controller. Put them there again; "
-            "if they have cut nothing off, a file with an empty list of tasks, [], lifts nothing."
+            f"{host} stays shut out of its storage: the tasks {fence}, which were to shut it out,"
+            " are not on the controller. Put them there again; if they have cut nothing off, a"
+            " file with an empty list of tasks, [], lifts nothing."
         )
     raise DroverError(
-        f"drover_storage_fence of {host} is {fence}, and that is neither {' nor '.join(FENCES)} nor the absolute path of a file with tasks on "
-        "the controller. Nothing was cut off."
+        f"drover_storage_fence of {host} is {fence}, and that is neither {' nor '.join(FENCES)} nor"
+        " the absolute path of a file with tasks on the controller. Nothing was cut off."
     )
 
 
@@ -126,7 +127,8 @@ class StorageFencing:
             self._ports.leasing.renew(connection, self.host)
             if is_done(connection, self.host):
                 self._ports.say(
-                    f"{self.host} was shut out of its storage before, and nothing is left of it that could be restarted."
+                    f"{self.host} was shut out of its storage before, and nothing is left of it"
+                    " that could be restarted."
                 )
                 return {"addresses": [], "disks": []}
             addresses, disks = self._targets(connection, declared)
@@ -154,13 +156,16 @@ class StorageFencing:
         addresses = {*declared, *evacuations.own_addresses(connection, self.host)}
         if not addresses:
             raise DroverError(
-                f"It is not known from which addresses {self.host} reaches its storage, so it cannot be shut out of it. Nothing was cut off. "
-                f"Set drover_storage_addresses of {self.host}, a list of IP addresses; discovery records them while a host answers."
+                f"It is not known from which addresses {self.host} reaches its storage, so it"
+                " cannot be shut out of it. Nothing was cut off. Set drover_storage_addresses of"
+                f" {self.host}, a list of IP addresses; discovery records them while a host"
+                " answers."
             )
         disks = sorted(self._disks(connection))
         if not disks:
             raise DroverError(
-                f"No instance of {self.host} writes to shared storage from which it could be cut off. Nothing was cut off."
+                f"No instance of {self.host} writes to shared storage from which it could be cut"
+                " off. Nothing was cut off."
             )
         return addresses, disks
 
@@ -212,25 +217,26 @@ class StorageFencing:
             peers = evidence.peers(connection, self.host, others)
         deadline = self._ports.clock.monotonic() + FORGOTTEN
         while True:
-            still_open = {image for peer in peers for image in self._open(peer, images)}
+            still_open = {image for peer in peers for image in self._open_images(peer, images)}
             if not still_open:
                 return
             if self._ports.clock.monotonic() >= deadline:
                 raise DroverError(
-                    f"The tasks of the fence say that {self.host} is cut off from {some(sorted(still_open), 3)}, "
-                    "but Ceph still has a client that writes there: "
-                    "its instances run. Nothing was started. Correct the tasks so that they cut it off, and run this again. To go on all the same: -e "
-                    "drover_evacuate_force=storage_active, which lifts just this rule."
+                    f"The tasks of the fence say that {self.host} is cut off from"
+                    f" {some(sorted(still_open), 3)}, but Ceph still has a client that writes"
+                    " there: its instances run. Nothing was started. Correct the tasks so that"
+                    " they cut it off, and run this again. To go on all the same: -e"
+                    " drover_evacuate_force=storage_active, which lifts just this rule."
                 )
             self._ports.clock.sleep(LOOK)
 
-    def _open(self, peer: str, images: list[str]) -> set[str]:
+    def _open_images(self, peer: str, images: list[str]) -> set[str]:
         """Return the images that a client has open, as another hypervisor sees them."""
         try:
             seen = self._ports.hosts.hand(peer, evidence.PROBE).read(
                 "_host_probe", {"addresses": [], "disks": images}
             )
-        except (Unreachable, Late):
+        except (Unreachable, HostTimeout):
             return set()
         return set(seen.get("in_use") or ())
 
@@ -254,13 +260,16 @@ class StorageFencing:
             names = some([f"{each['name']} (now on {each['host']})" for each in moved])
             first = moved[0]["name"]
             raise DroverError(
-                f"{self.host} stays shut out of its storage: {names} still runs there, and would write to the disks of the instance that runs "
-                f"elsewhere. Destroy it on {self.host} (virsh destroy {shlex.quote(first)}), or start {self.host} anew, and run this again."
+                f"{self.host} stays shut out of its storage: {names} still runs there, and would"
+                " write to the disks of the instance that runs elsewhere. Destroy it on"
+                f" {self.host} (virsh destroy {shlex.quote(first)}), or start {self.host} anew, and"
+                " run this again."
             )
         if begun:
             raise DroverError(
-                f"{self.host} stays shut out of its storage: starts of its instances on {some(sorted(begun))} are open. Run "
-                f"drover.compute.evacuate for {self.host} once more, which closes them, and run this again."
+                f"{self.host} stays shut out of its storage: starts of its instances on"
+                f" {some(sorted(begun))} are open. Run drover.compute.evacuate for {self.host} once"
+                " more, which closes them, and run this again."
             )
         return fences
 

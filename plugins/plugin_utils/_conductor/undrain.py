@@ -103,7 +103,7 @@ class Undrain:
         failed: list[str] = []
         with self._leasing.held([host], "undrain"):
             self.changed |= bool(self._hosts.discover(host).get("changed"))
-            self._settle(host)
+            self._settle_moves(host)
             state, to_start = self._restore(host)
             self.states.append({"host": host, **state})
             message = _message(
@@ -113,12 +113,14 @@ class Undrain:
             if to_start:
                 self._proofs.look({each["uuid"]: each["name"] for each in to_start}, [host])
             for instance in to_start:
-                failed += self._start(host, instance)
+                failed += self._start_instance(host, instance)
             self._say_what_went_down(host)
         if failed:
             raise DroverError(
-                f"{host} is back, but what its drain shut down does not all run again. {' '.join(failed)} Correct that and run the "
-                "undrain again: it starts the instances that are still off. Or start or delete them yourself; then the undrain leaves them alone."
+                f"{host} is back, but what its drain shut down does not all run again."
+                f" {' '.join(failed)} Correct that and run the undrain again: it starts the"
+                " instances that are still off. Or start or delete them yourself; then the undrain"
+                " leaves them alone."
             )
         return message
 
@@ -148,11 +150,12 @@ class Undrain:
         ):
             return ""
         return (
-            f" It is in a rolling maintenance that has not finished (stage {stages[host]}): drover.compute.rolling_maintenance drains it again and "
-            "goes on, and with drover_rolling_restart=true forgets what was begun."
+            f" It is in a rolling maintenance that has not finished (stage {stages[host]}):"
+            " drover.compute.rolling_maintenance drains it again and goes on, and with"
+            " drover_rolling_restart=true forgets what was begun."
         )
 
-    def _settle(self, host: str) -> None:
+    def _settle_moves(self, host: str) -> None:
         """Finish or undo the open moves of the drain; do not begin moves that were never begun.
 
         A failure here does not stop the return of the host.
@@ -180,7 +183,7 @@ class Undrain:
         self.changed |= before != after
         return after, to_start
 
-    def _start(self, host: str, instance: dict[str, str]) -> list[str]:
+    def _start_instance(self, host: str, instance: dict[str, str]) -> list[str]:
         """Start an instance; a failure does not stop the starts of the others.
 
         :returns: the reasons why it does not start; empty if it starts.

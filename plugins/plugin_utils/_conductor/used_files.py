@@ -26,7 +26,7 @@ def elsewhere(
 
     :param paths: further files of the instance that the store has not seen.
     """
-    names = own(connection, [uuid])[uuid] | _named(connection, host, paths)
+    names = own(connection, [uuid])[uuid] | _names_of_files(connection, host, paths)
     return _meant(names, files.needed(connection, names, host), uuid)
 
 
@@ -41,7 +41,8 @@ def refuse_taken(
     """Refuse to build an instance with a disk that belongs to another instance on any host."""
     for path, user in _users(connection, uuid, host, paths):
         raise _nothing_begun(
-            f"Instance {name} on {host}: its disk {path} is a file that {user} uses. Nothing was begun: give it another path",
+            f"Instance {name} on {host}: its disk {path} is a file that {user} uses. Nothing was"
+            " begun: give it another path",
             host,
         )
 
@@ -60,8 +61,9 @@ def refuse_taken_origins(
             )
             if user is not None:
                 raise _nothing_begun(
-                    f"Instance {name} on {host}: its disk {disk['source']} is one that {user['name']} on {user['host']} uses, and two writers "
-                    "would destroy it. Nothing was begun: give it another source",
+                    f"Instance {name} on {host}: its disk {disk['source']} is one that"
+                    f" {user['name']} on {user['host']} uses, and two writers would destroy it."
+                    " Nothing was begun: give it another source",
                     host,
                 )
 
@@ -75,8 +77,8 @@ def refuse_written(
     """
     for path, user in _users(connection, uuid, host, images, writes=True):
         raise _nothing_begun(
-            f"Instance {name} on {host}: the image {path} is a file that {user} writes to, which destroys every disk that it backs. "
-            "Nothing was begun: give it a copy of that image",
+            f"Instance {name} on {host}: the image {path} is a file that {user} writes to, which"
+            " destroys every disk that it backs. Nothing was begun: give it a copy of that image",
             host,
         )
 
@@ -87,8 +89,8 @@ def refuse_read(
     """Refuse to let an instance read a disk or medium that an instance of any host may write to."""
     for path, user in _users(connection, uuid, host, paths, writes=True):
         raise _nothing_begun(
-            f"Instance {name} on {host}: {path} is a file that {user} writes to, so what is read from it would change. Nothing was begun: "
-            "give it a copy of that file",
+            f"Instance {name} on {host}: {path} is a file that {user} writes to, so what is read"
+            " from it would change. Nothing was begun: give it a copy of that file",
             host,
         )
 
@@ -98,7 +100,7 @@ def shared_elsewhere(connection: Connection, host: str, paths: Collection[str]) 
 
     The other hosts may have other paths for them.
     """
-    names = {name for name in _named(connection, host, paths) if name[1]}
+    names = {name for name in _names_of_files(connection, host, paths) if name[1]}
     taken = {row["identity"] for row in files.needed(connection, names, host)}
     return {path for path, identity in names if not taken.isdisjoint(files.keys_of(path, identity))}
 
@@ -107,7 +109,7 @@ def _users(
     connection: Connection, uuid: str, host: str, paths: Collection[str], writes: bool = False
 ) -> Iterator[tuple[str, str]]:
     """Return the paths that another instance needs or may write to, with its name and host."""
-    for path, identity in sorted(_named(connection, host, paths), key=str):
+    for path, identity in sorted(_names_of_files(connection, host, paths), key=str):
         user = files.user(connection, path, identity, uuid, writes)
         if user is not None:
             yield path, f"{user['name'] or user['uuid']} on {user['host']}"
@@ -178,7 +180,7 @@ def own(connection: Connection, uuids: Collection[str]) -> dict[str, set[Name]]:
     }
 
 
-def _named(connection: Connection, host: str, paths: Iterable[str]) -> set[Name]:
+def _names_of_files(connection: Connection, host: str, paths: Iterable[str]) -> set[Name]:
     if not paths:
         return set()
     node = files.nodes_of(connection, [(host, None)])[(host, None)]

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The definitions of a file, checked before anything is decided or built. tables.py has the keys; here are the rules between them."""
+"""The definitions of a file, checked before anything is decided or built. tables.py has the keys;
+here are the rules between them.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,8 @@ def instances(items: Any, where: Where) -> list[Definition]:
     """Check a list of instance definitions.
 
     :param where: a function item -> text about the place of the item.
-    :returns: a list of plain dicts, one for each instance, so several of a definition with ``count``. With the sizes of
-        requests.complete(), unless their flavor is only named.
+    :returns: a list of plain dicts, one for each instance, so several of a definition with
+        ``count``. With the sizes of requests.complete(), unless their flavor is only named.
     :raises DroverError: the first thing that is wrong, in words.
     """
     checked: list[Definition] = []
@@ -46,7 +48,7 @@ def instances(items: Any, where: Where) -> list[Definition]:
     paths: dict[str, str] = {}
     macs: dict[str, str] = {}
     item: Definition
-    for item, place in _read("instances", items, where):
+    for item, place in _read_items("instances", items, where):
         for name in names_of(item):
             _unique(names, name, place, "name")
         if item.get("uuid"):
@@ -113,14 +115,14 @@ def aggregates(items: Any, where: Where) -> list[Mapping[str, object]]:
 def _section(name: str, items: Any, where: Where, rule: Callable[[Any, str], None]) -> list[Any]:
     names: dict[str, str] = {}
     checked = []
-    for item, place in _read(name, items, where):
+    for item, place in _read_items(name, items, where):
         _unique(names, item["name"], place, "name")
         rule(item, place)
         checked.append(item)
     return checked
 
 
-def _read(section: str, items: Any, where: Where) -> Iterator[tuple[Any, str]]:
+def _read_items(section: str, items: Any, where: Where) -> Iterator[tuple[Any, str]]:
     """Read the items of a section by its table; yield each with the beginning of a sentence about
     it.
     """
@@ -140,13 +142,15 @@ def _read(section: str, items: Any, where: Where) -> Iterator[tuple[Any, str]]:
             )
         if isinstance(item.get("name"), (list, dict)):
             raise DroverError(
-                f"{place}: each {word} is a mapping with a name that is a text, not {validation.shown(item['name'])}."
+                f"{place}: each {word} is a mapping with a name that is a text, not"
+                f" {validation.shown(item['name'])}."
             )
         if item.get("name") is not None and not isinstance(item["name"], str):
             raise DroverError(f"{place}: {fields.no_text('name', item['name'])}")
         if not (item.get("name") or "").strip():
             raise DroverError(
-                f"{place}: each {word} is a mapping with a name, and this one has none. Add one, such as name: web1."
+                f"{place}: each {word} is a mapping with a name, and this one has none. Add one,"
+                " such as name: web1."
             )
         # In a sentence nothing may break its line or turn its direction.
         name = item["name"] if item["name"].isprintable() else ascii(item["name"])
@@ -176,7 +180,8 @@ def _one_of_many(item: Definition, place: str) -> None:
     ]
     if keys and item["count"] > 1:
         raise DroverError(
-            f"{place}: {keys[0]} can be of one instance only, and count is {item['count']}. Take one of them out."
+            f"{place}: {keys[0]} can be of one instance only, and count is {item['count']}. Take"
+            " one of them out."
         )
 
 
@@ -211,7 +216,8 @@ def _image(item: ImageFields, place: str) -> None:
     source = item.get("source")
     if source and not source.startswith(("/", "http://", "https://")):
         raise DroverError(
-            f"{place}: source must be a URL of http or https, or an absolute path, not {validation.shown(source)}."
+            f"{place}: source must be a URL of http or https, or an absolute path, not"
+            f" {validation.shown(source)}."
         )
     spec_names.refuse_unknown(
         {}, {str(key): value for key, value in (item.get("properties") or {}).items()}, place
@@ -289,14 +295,17 @@ def known_pools(
             place = f"{places[item['name']]}: instance {item['name']}, disk {number}"
             if lacking and name in lacking:
                 raise DroverError(
-                    f"{place}: drover_storage_pools of {some(sorted(lacking[name], key=natural))} names the storage pool {name}, and no discovery "
-                    "has found it running there. Define and start it on that host, such as with virsh pool-define-as and virsh pool-start, and run "
-                    "drover.compute.discover. Nothing was placed."
+                    f"{place}: drover_storage_pools of {some(sorted(lacking[name], key=natural))}"
+                    f" names the storage pool {name}, and no discovery has found it running there."
+                    " Define and start it on that host, such as with virsh pool-define-as and"
+                    " virsh pool-start, and run drover.compute.discover. Nothing was placed."
                 )
             has = f"Hosts have: {some(sorted(known, key=natural))}" if known else "No host has one"
             raise DroverError(
-                f"{place}: no host has the storage pool {name} in its drover_storage_pools{validation.which_name(name, known)}. {has}. Correct the "
-                "name, or add the pool to drover_storage_pools of a host that has it and run drover.compute.discover. Nothing was placed."
+                f"{place}: no host has the storage pool {name} in its"
+                f" drover_storage_pools{validation.which_name(name, known)}. {has}. Correct the"
+                " name, or add the pool to drover_storage_pools of a host that has it and run"
+                " drover.compute.discover. Nothing was placed."
             )
 
 
@@ -313,9 +322,9 @@ def _unknown(
     )
     has = f"There are: {some(sorted(known, key=natural))}" if known else "There is none"
     return DroverError(
-        f"{places[item['name']]}: instance {item['name']}: {word} {name} is neither under {section} nor in the "
-        f"store{validation.which_name(name, known)}. {has}. Correct the name, or add the {word} with {needs} to {section}. "
-        "Nothing was placed."
+        f"{places[item['name']]}: instance {item['name']}: {word} {name} is neither under {section}"
+        f" nor in the store{validation.which_name(name, known)}. {has}. Correct the name, or add"
+        f" the {word} with {needs} to {section}. Nothing was placed."
     )
 
 

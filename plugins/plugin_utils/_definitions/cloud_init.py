@@ -17,9 +17,21 @@ from .definition import Definition
 
 #: The beginnings of user data that cloud-init or cloudbase-init runs, in small letters.
 _BEGINNINGS = (
-    "#cloud-config", "#cloud-boothook", "#include", "#part-handler", "#upstart-job", "#!", "## template:", "content-type:", "mime-version:",
-    "#ps1", "rem cmd", "<powershell>", "<script>", "-----begin",
-)  # fmt: skip
+    "#cloud-config",
+    "#cloud-boothook",
+    "#include",
+    "#part-handler",
+    "#upstart-job",
+    "#!",
+    "## template:",
+    "content-type:",
+    "mime-version:",
+    "#ps1",
+    "rem cmd",
+    "<powershell>",
+    "<script>",
+    "-----begin",
+)
 #: The format of cloud-init that is a mapping in YAML. cloud-init also takes a first line that only
 #: begins with it.
 _CONFIG = "#cloud-config"
@@ -51,15 +63,18 @@ def _refuse_user_data(text: str, place: str) -> None:
     is_ignition = text.lstrip().startswith("{") and '"ignition"' in text
     if not first.lower().startswith(_BEGINNINGS) and not is_ignition:
         raise DroverError(
-            f"{place}: user_data begins with {shown(first)}, which cloud-init ignores in silence. Write {_CONFIG} into its first line, or #! and "
-            "the program of a script; or give user_data as a mapping. Nothing was placed."
+            f"{place}: user_data begins with {shown(first)}, which cloud-init ignores in silence."
+            f" Write {_CONFIG} into its first line, or #! and the program of a script; or give"
+            " user_data as a mapping. Nothing was placed."
         )
     if first.lower().startswith(_CONFIG) and not first.lower().startswith(_OTHER_CONFIGS):
         _mapping(text, f"{place}: user_data")
 
 
 def _refuse_network(given: Mapping[str, object], place: str) -> None:
-    """Refuse a network without a version: cloud-init leaves the network of the guest as it is then."""
+    """Refuse a network without a version: cloud-init leaves the network of the guest as it is
+    then.
+    """
     network = given.get("network", given)
     if not given or not isinstance(network, Mapping) or network.get("config") == "disabled":
         return
@@ -67,7 +82,8 @@ def _refuse_network(given: Mapping[str, object], place: str) -> None:
     if version not in (1, 2) or isinstance(version, bool):
         what = "has no version" if version is None else f"has the version {shown(version)}"
         raise DroverError(
-            f"{place}: network_config {what}, and cloud-init knows 1 and 2 and ignores all else. Write version: 2 into it. Nothing was placed."
+            f"{place}: network_config {what}, and cloud-init knows 1 and 2 and ignores all else."
+            " Write version: 2 into it. Nothing was placed."
         )
 
 
@@ -81,11 +97,13 @@ def _mapping(value: Any, what: str) -> Mapping[str, Any]:
         mark = getattr(problem, "problem_mark", None)
         line = f" line {mark.line + 1}" if mark is not None else ""
         raise DroverError(
-            f"{what} is no YAML:{line} cannot be read. The guest would ignore it. Nothing was placed."
+            f"{what} is no YAML:{line} cannot be read. The guest would ignore it. Nothing was"
+            " placed."
         ) from problem
     if read is not None and not isinstance(read, dict):
         raise DroverError(
-            f"{what} must be a mapping, or a text of one, not {shown(read)}. The guest would ignore it. Nothing was placed."
+            f"{what} must be a mapping, or a text of one, not {shown(read)}. The guest would ignore"
+            " it. Nothing was placed."
         )
     return read or {}
 
@@ -97,8 +115,10 @@ def _refuse_name(name: str, given: Any, place: str) -> None:
         return
     what = "the name of the instance" if given is None else "local-hostname of meta_data"
     raise DroverError(
-        f"{place}: the guest gets {what} as its host name, and {shown(hostname)} is none: letters, digits and hyphens, in parts of 1 to 63 with dots "
-        f"between, {_LONGEST} at most. Give meta_data with local-hostname, such as local-hostname: {_likely(str(hostname))}. Nothing was placed."
+        f"{place}: the guest gets {what} as its host name, and {shown(hostname)} is none: letters,"
+        f" digits and hyphens, in parts of 1 to 63 with dots between, {_LONGEST} at most. Give"
+        f" meta_data with local-hostname, such as local-hostname: {_likely(str(hostname))}. Nothing"
+        " was placed."
     )
 
 

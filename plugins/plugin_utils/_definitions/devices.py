@@ -28,8 +28,10 @@ def with_devices(
         order of the networks.
     :param mdevs: the mediated devices of the claim, each with uuid.
     :param where: the beginning of each sentence.
-    :returns: the interfaces, each with ``type`` (of libvirt), ``address`` and ``managed`` (of a hostdev), ``dev`` (of a macvtap); and hostdevs, each
-        with ``type`` (pci or mdev) and ``address`` and ``managed``, or ``uuid``. An ``address`` is domain, bus, slot and function in hexadecimal.
+    :returns: the interfaces, each with ``type`` (of libvirt), ``address`` and ``managed`` (of a
+        hostdev), ``dev`` (of a macvtap); and hostdevs, each with ``type`` (pci or mdev) and
+        ``address`` and ``managed``, or ``uuid``. An ``address`` is domain, bus, slot and function
+        in hexadecimal.
     :raises DroverError: the claim has no device for an interface, or one that cannot be used so.
     """
     of_request: dict[int, list[Mapping[str, Any]]] = {}
@@ -41,8 +43,9 @@ def with_devices(
     ports = [number for number, network in enumerate(networks) if network.get("vnic")]
     if len(ports) > len([number for number in numbers if number >= 0]):
         raise DroverError(
-            f"{where}: its claim has no device for network {ports[0] + 1} (physical_network {networks[ports[0]]['physical_network']}). Remove what was "
-            "begun with drover.compute.instance_delete, and run drover.compute.place again."
+            f"{where}: its claim has no device for network {ports[0] + 1} (physical_network"
+            f" {networks[ports[0]]['physical_network']}). Remove what was begun with"
+            " drover.compute.instance_delete, and run drover.compute.place again."
         )
     chosen = dict(zip(ports, numbers[len(numbers) - len(ports) :]))
     interfaces: list[dict[str, Any]] = []
@@ -59,7 +62,8 @@ def with_devices(
         device, place = of_request[chosen[number]][0], f"{where}, network {number + 1}"
         if device.get("dev_type") not in (None, VNICS[network["vnic"]]):
             raise DroverError(
-                f"{place}: its claim has {device['address']}, a {device['dev_type']}, which does not go with vnic {network['vnic']}."
+                f"{place}: its claim has {device['address']}, a {device['dev_type']}, which does"
+                f" not go with vnic {network['vnic']}."
             )
         if network["vnic"] == "direct":
             interfaces.append({**network, **_pci(device), "type": "hostdev"})
@@ -79,7 +83,8 @@ def _pci(device: Mapping[str, Any]) -> dict[str, Any]:
 def _interface(device: Mapping[str, object], place: str) -> str:
     if not device.get("interface"):
         raise DroverError(
-            f"{place}: its device {device['address']} has no network interface on the host, which vnic macvtap needs. Bind it to its network "
-            "driver there and run drover.compute.discover, or take vnic direct."
+            f"{place}: its device {device['address']} has no network interface on the host, which"
+            " vnic macvtap needs. Bind it to its network driver there and run"
+            " drover.compute.discover, or take vnic direct."
         )
     return str(device["interface"])

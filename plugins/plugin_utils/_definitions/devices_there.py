@@ -33,7 +33,7 @@ DISK, INTERFACE, CDROM, GROWTH, SETTINGS, RESIZE = (
 )
 
 
-class Change(NamedTuple):
+class InstanceChange(NamedTuple):
     """A change that brings an instance into line with its definition. kind: one of the kinds above.
     given: its options.
     """
@@ -52,7 +52,7 @@ class Difference(NamedTuple):
     key: str
     there: str
     wanted: str
-    change: Change | None = None
+    change: InstanceChange | None = None
     way: str = ""
 
 
@@ -83,7 +83,10 @@ def disks(
             f"disk {each['target']}",
             str(each.get("path") or each["source"]),
             "none",
-            way=f"detach it with drover.compute.instance_disk, or add it to the definition with path: {each.get('path') or each['source']}",
+            way=(
+                "detach it with drover.compute.instance_disk, or add it to the definition with"
+                f" path: {each.get('path') or each['source']}"
+            ),
         )
         for each in disks_there
         if id(each) not in matched
@@ -146,12 +149,15 @@ def _missing_disk(definition: Resolved, number: int, disk: DefinedDisk, path: st
     if disk.get("image") or disk.get("pool") or disk.get("source"):
         odd = [key for key in ("image", "pool", "source") if disk.get(key)]
     change = None
-    way = f"drover.compute.instance_disk attaches none with {' and '.join(odd)}; attach it by hand, or build the instance anew"
+    way = (
+        f"drover.compute.instance_disk attaches none with {' and '.join(odd)}; attach it by hand,"
+        " or build the instance anew"
+    )
     if not odd:
         # The disk may be the first one of a bus.
         bus = disk.get("bus") or _asked(definition)["disk_bus"]
         change, way = (
-            Change(
+            InstanceChange(
                 DISK,
                 {
                     "path": path,
@@ -177,7 +183,10 @@ def _differing_disk(number: int, disk: DefinedDisk, have: Disk, root: Element) -
     if capacity is not None and capacity != disk["size_gb"] * GIB and not disk.get("source"):
         change, way = None, "a disk is never made smaller; correct the definition"
         if capacity < disk["size_gb"] * GIB:
-            change, way = Change(GROWTH, {"target": have["target"], "size_gb": disk["size_gb"]}), ""
+            change, way = (
+                InstanceChange(GROWTH, {"target": have["target"], "size_gb": disk["size_gb"]}),
+                "",
+            )
         differences.append(
             Difference(f"{key} size", _gib(capacity), f"{disk['size_gb']} GiB", change, way)
         )
@@ -205,7 +214,10 @@ def _gib(size: int) -> str:
 
 
 #: The way out for the keys of a definition that place reads only when it builds an instance.
-ONLY_WHEN_BUILT = "only a new instance gets it: change the domain with virsh edit, or remove the instance and place it again"
+ONLY_WHEN_BUILT = (
+    "only a new instance gets it: change the domain with virsh edit, or remove the instance and"
+    " place it again"
+)
 
 
 def networks(definition: Resolved, facts: ReportedDomain, root: Element) -> list[Difference]:
@@ -270,11 +282,14 @@ def _missing_interface(number: int, wanted: DefinedNetwork, alone: bool) -> Diff
     ]
     change, way = None, ""
     if odd:
-        way = f"drover.compute.instance_interface attaches none with {' and '.join(odd)}; attach it by hand, or build the instance anew"
+        way = (
+            f"drover.compute.instance_interface attaches none with {' and '.join(odd)}; attach it"
+            " by hand, or build the instance anew"
+        )
     elif not wanted.get("mac") and not alone:
         way = f"it would be a further one in the {kind} {source}: give it a mac in the definition"
     else:
-        change = Change(
+        change = InstanceChange(
             INTERFACE, {kind: source, "mac": wanted.get("mac"), "model": wanted["model"]}
         )
     return Difference(f"network {number}", "none", f"{kind} {source}", change, way)
@@ -327,7 +342,10 @@ def cdroms(definition: Resolved, facts: ReportedDomain) -> list[Difference]:
         path = disk_files.normal(given) if given else None
         drive = pairs.get(number)
         if drive is None:
-            way = "a running guest gets no drive: change the domain with virsh edit, or remove the instance and place it again"
+            way = (
+                "a running guest gets no drive: change the domain with virsh edit, or remove the"
+                " instance and place it again"
+            )
             differences.append(
                 Difference(f"cdrom {number}", "no drive", path or "an empty drive", way=way)
             )
@@ -335,7 +353,9 @@ def cdroms(definition: Resolved, facts: ReportedDomain) -> list[Difference]:
         names = {drive.get("source"), drive.get("path"), drive.get("real_path")} - {None}
         if path in names or (path is None and not names):
             continue
-        change: Change | None = Change(CDROM, {"path": path, "target": drive["target"]})
+        change: InstanceChange | None = InstanceChange(
+            CDROM, {"path": path, "target": drive["target"]}
+        )
         way = ""
         if path is None:
             change, way = (
@@ -351,7 +371,10 @@ def cdroms(definition: Resolved, facts: ReportedDomain) -> list[Difference]:
     for unmatched in drives:
         source = unmatched.get("source")
         if id(unmatched) not in matched and source:
-            way = f"eject it with drover.compute.instance_cdrom, target {unmatched['target']}, or add it to the definition"
+            way = (
+                f"eject it with drover.compute.instance_cdrom, target {unmatched['target']}, or add"
+                " it to the definition"
+            )
             differences.append(Difference(f"cdrom {unmatched['target']}", source, "none", way=way))
     return differences
 

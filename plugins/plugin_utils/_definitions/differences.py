@@ -20,7 +20,7 @@ from .._records.instances import ListedInstance
 from .._store.instances import orders
 from . import devices_there, hardware_there, requests_there
 from .definition import Definition, Resolved
-from .devices_there import RESIZE, SETTINGS, Change, Difference
+from .devices_there import RESIZE, SETTINGS, Difference, InstanceChange
 
 #: The keys of a definition that are compared; only the store knows the values of all but vcpus,
 #: memory_mb, autostart, policy and labels. requests_there.py compares the rest of the request for
@@ -41,11 +41,14 @@ COMPARED = (
 )
 _SIZES = ("vcpus", "memory_mb")
 ADVICE = (
-    "Nothing of an instance that is there was changed. drover.compute.place with -e drover_apply_changes=true changes those that differ; or correct "
-    "the definition."
+    "Nothing of an instance that is there was changed. drover.compute.place with -e"
+    " drover_apply_changes=true changes those that differ; or correct the definition."
 )
 #: The ways to make a change.
-APPLY = "Run place with -e drover_apply_changes=true to make the changes that can be made; --check shows them first."
+APPLY = (
+    "Run place with -e drover_apply_changes=true to make the changes that can be made; --check"
+    " shows them first."
+)
 _OF_STORE = "only a new instance gets it: remove the instance and place it again"
 
 
@@ -84,7 +87,7 @@ def found(
                     key,
                     _value(key, present),
                     _value(key, definition),
-                    _change(key, definition, present, flavors),
+                    _change_for(key, definition, present, flavors),
                     _way(key),
                 )
             )
@@ -101,7 +104,10 @@ def found(
     ]
     if facts["name"] != definition["name"]:
         # A domain that may be another one is not changed.
-        way = "rename the domain with virsh domrename while it is shut off, or correct the definition, first"
+        way = (
+            "rename the domain with virsh domrename while it is shut off, or correct the"
+            " definition, first"
+        )
         differing = [
             Difference("name", facts["name"], definition["name"], way=way),
             *(each._replace(change=None) for each in differing),
@@ -109,14 +115,14 @@ def found(
     return differing
 
 
-def _change(
+def _change_for(
     key: str,
     definition: Definition,
     there: Mapping[str, Any],
     flavors: Mapping[str, FlavorFields] | None,
-) -> Change | None:
+) -> InstanceChange | None:
     if key in _SIZES:
-        return Change(RESIZE, {key: definition.get(key)})
+        return InstanceChange(RESIZE, {key: definition.get(key)})
     if key == "flavor":
         # The flavor has the sizes of the definition; the instance gets them by the name of the
         # flavor.
@@ -126,12 +132,14 @@ def _change(
         # No guest is shut down for a name alone, and a flavor with a smaller disk is refused.
         other = any(there[size] != definition.get(size) for size in _SIZES)
         fits = not of_flavor["disk_gb"] or of_flavor["disk_gb"] >= there["disk_gb"]
-        return Change(RESIZE, {"flavor": definition["flavor"]}) if other and fits else None
+        return InstanceChange(RESIZE, {"flavor": definition["flavor"]}) if other and fits else None
     if key == "autostart":
-        return Change(SETTINGS, {"autostart": bool(definition.get("autostart"))})
+        return InstanceChange(SETTINGS, {"autostart": bool(definition.get("autostart"))})
     if key == "policy" and definition.get("policy"):
         texts = move_policy.to_metadata(definition["policy"])
-        return Change(SETTINGS, {"policy": {each: texts.get(each) for each in move_policy.KEYS}})
+        return InstanceChange(
+            SETTINGS, {"policy": {each: texts.get(each) for each in move_policy.KEYS}}
+        )
     if key == "labels":
         labels = definition.get("labels") or {}
         missing = {
@@ -139,14 +147,18 @@ def _change(
             for name, text in labels.items()
             if (there.get("labels") or {}).get(name) != text
         }
-        return Change(SETTINGS, {"labels": missing}) if missing else None
+        return InstanceChange(SETTINGS, {"labels": missing}) if missing else None
     return None
 
 
 def _way(key: str) -> str:
     return {
-        "policy": "write a policy into the definition, or take it out of the domain with virsh metadata",
-        "labels": "remove labels that the definition does not have with drover.compute.instance_labels",
+        "policy": (
+            "write a policy into the definition, or take it out of the domain with virsh metadata"
+        ),
+        "labels": (
+            "remove labels that the definition does not have with drover.compute.instance_labels"
+        ),
         "flavor": "resize it with drover.compute.instance_resize and drover_flavor",
         "image": _OF_STORE,
         "server_group": _OF_STORE,
@@ -185,7 +197,8 @@ def stranger(definition: Definition, instance: ListedInstance) -> list[str]:
     ):
         return []
     return [
-        f"{name}: it was there already, and the store does not know that it was built from this definition; it is taken for it by its name."
+        f"{name}: it was there already, and the store does not know that it was built from this"
+        " definition; it is taken for it by its name."
     ]
 
 

@@ -79,6 +79,7 @@ def refuse_borrowed(instances: Sequence[Resolved]) -> None:
             if owner is not None:
                 whose = "the same instance" if owner is instance else f"instance {owner['name']}"
                 raise DroverError(
-                    f"Instance {instance['name']}, disk {number}: {disk['path']} is what a file of {whose} is called by itself. Give the "
-                    "disk another path, or none. Nothing was placed."
+                    f"Instance {instance['name']}, disk {number}: {disk['path']} is what a file of"
+                    f" {whose} is called by itself. Give the disk another path, or none. Nothing"
+                    " was placed."
                 )

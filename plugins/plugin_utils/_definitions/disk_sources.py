@@ -37,8 +37,8 @@ SOURCE: Table = {
     ),
     "name": Field(
         TEXT,
-        "Its name on the network: `POOL/IMAGE` for rbd, `TARGET/UNIT` for iscsi, `VOLUME/FILE` for gluster, `/EXPORT/FILE` for nfs, the name of "
-        "the export for nbd.",
+        "Its name on the network: `POOL/IMAGE` for rbd, `TARGET/UNIT` for iscsi, `VOLUME/FILE` for"
+        " gluster, `/EXPORT/FILE` for nfs, the name of the export for nbd.",
         "vms/db-data",
         longest=LONGEST_PATH,
     ),
@@ -76,7 +76,8 @@ SOURCE: Table = {
             "username": Field(TEXT, "The user.", "libvirt", required=True),
             "secret": Field(
                 TEXT,
-                "The uuid or the usage of a secret of libvirt, never its value. Each host that the instance may be on must have it.",
+                "The uuid or the usage of a secret of libvirt, never its value. Each host that the"
+                " instance may be on must have it.",
                 "5e0ae0b4-92a5-4d10-a1f5-5b0a3a7b6d01",
                 required=True,
             ),
@@ -104,11 +105,13 @@ def check(disk: DefinedDisk, place: str) -> None:
     extra = next((key for key in _NOT_WITH if disk.get(key)), None)
     if extra:
         raise DroverError(
-            f"{place}: source is a disk that exists, so {extra} does not go with it. Take one of them out."
+            f"{place}: source is a disk that exists, so {extra} does not go with it. Take one of"
+            " them out."
         )
     if bool(source.get("protocol")) == bool(source.get("path")):
         raise DroverError(
-            f"{place}, source: give protocol for a disk on the network, or path for a file or a block device; one of them."
+            f"{place}, source: give protocol for a disk on the network, or path for a file or a"
+            " block device; one of them."
         )
     if source.get("path"):
         surplus = next(
@@ -116,18 +119,21 @@ def check(disk: DefinedDisk, place: str) -> None:
         )
         if surplus:
             raise DroverError(
-                f"{place}, source: {surplus} goes with protocol only. Take it out, or take path out."
+                f"{place}, source: {surplus} goes with protocol only. Take it out, or take path"
+                " out."
             )
         if not disk.get("size_gb"):
             raise DroverError(
-                f"{place}: size_gb is missing. What is at the path of a source counts on its host as other disks do: give the size that it has."
+                f"{place}: size_gb is missing. What is at the path of a source counts on its host"
+                " as other disks do: give the size that it has."
             )
         return
     _check_network(source, place)
     if bool(disk.get("size_gb")) != bool(disk.get("pool")):
         surplus, other = ("pool", "size_gb") if disk.get("pool") else ("size_gb", "pool")
         raise DroverError(
-            f"{place}: a disk on the network counts on its pool, or not at all, so {surplus} goes with {other}. Give both, or take {surplus} out."
+            f"{place}: a disk on the network counts on its pool, or not at all, so {surplus} goes"
+            f" with {other}. Give both, or take {surplus} out."
         )
 
 
@@ -136,16 +142,19 @@ def _check_network(source: DiskSource, place: str) -> None:
     pattern = protocol.names
     if not (name and pattern and pattern.fullmatch(name) and name.isprintable()):
         raise DroverError(
-            f"{place}, source: the name for {protocol.name} must be {protocol.example}, not {validation.shown(name)}."
+            f"{place}, source: the name for {protocol.name} must be {protocol.example}, not"
+            f" {validation.shown(name)}."
         )
     if not source.get("hosts"):
         raise DroverError(
-            f"{place}, source: hosts is missing. For example: hosts: [{{name: server1.example.com}}]."
+            f"{place}, source: hosts is missing. For example: hosts: [{{name:"
+            " server1.example.com}]."
         )
     local_name = next((host["name"] for host in source["hosts"] if is_here(host["name"])), None)
     if local_name is not None:
         raise DroverError(
-            f"{place}, source: {local_name} is another server on each host, so the instance could not move. Give the name that all hosts know."
+            f"{place}, source: {local_name} is another server on each host, so the instance could"
+            " not move. Give the name that all hosts know."
         )
     if source.get("auth") and protocol.secret is None:
         raise DroverError(f"{place}, source: {protocol.name} has no auth. Take it out.")
@@ -154,7 +163,8 @@ def _check_network(source: DiskSource, place: str) -> None:
             raise DroverError(f"{place}, source: {protocol.name} has no identity. Take it out.")
     elif len(source["hosts"]) > 1:
         raise DroverError(
-            f"{place}, source: QEMU takes one server for nfs, and hosts has {len(source['hosts'])}. Keep one."
+            f"{place}, source: QEMU takes one server for nfs, and hosts has {len(source['hosts'])}."
+            " Keep one."
         )
     elif source["hosts"][0].get("port"):
         raise DroverError(f"{place}, source: QEMU asks an NFS server for its port. Take port out.")
@@ -169,8 +179,8 @@ def text_of(disk: DefinedDisk) -> str:
 def for_domain(disk: DefinedDisk) -> dict[str, object]:
     """Return the content of the domain XML for an existing disk.
 
-    :returns: a dict: type (of libvirt), and file, dev, or protocol, name, hosts, auth (None, or username, type, uuid or usage) and identity; and
-        format.
+    :returns: a dict: type (of libvirt), and file, dev, or protocol, name, hosts, auth (None, or
+        username, type, uuid or usage) and identity; and format.
     """
     source = disk["source"]
     content: dict[str, object] = {"format": source.get("format") or FORMATS[0]}

@@ -36,7 +36,8 @@ class Document:
     def __init__(self, path: str) -> None:
         """Read the file.
 
-        :raises DroverError: it is missing, unreadable, no YAML (with line and column), or no mapping.
+        :raises DroverError: it is missing, unreadable, no YAML (with line and column), or no
+            mapping.
         """
         require("ruamel.yaml", YAML)
         self.path = path
@@ -56,7 +57,8 @@ class Document:
         self._check_tags(self._root)
         if self.data is None:
             raise DroverError(
-                f"The definitions file {path} is empty. Give it the key instances, with a list; instances: [] is a list of none."
+                f"The definitions file {path} is empty. Give it the key instances, with a list;"
+                " instances: [] is a list of none."
             )
         if not isinstance(self.data, dict):
             raise DroverError(
@@ -90,9 +92,15 @@ class Document:
         mark = getattr(problem, "problem_mark", None)
         position = getattr(problem, "position", None)
         if mark is not None:
-            return f", line {mark.line + 1}, column {mark.column + 1}: {yaml_errors.in_words(problem)}. Nothing was changed."
+            return (
+                f", line {mark.line + 1}, column {mark.column + 1}:"
+                f" {yaml_errors.in_words(problem)}. Nothing was changed."
+            )
         if position is not None:
-            return f", line {self.before.count(chr(10), 0, position) + 1}: it holds a character that YAML forbids."
+            return (
+                f", line {self.before.count(chr(10), 0, position) + 1}: it holds a character that"
+                " YAML forbids."
+            )
         return f": {problem}."
 
     def _check_tags(self, root: Any) -> None:
@@ -112,8 +120,9 @@ class Document:
                 continue
             if id(node) in above:
                 raise DroverError(
-                    f"The definitions file {self.path}, line {node.start_mark.line + 1}: the anchor {node.anchor} stands for a value that has "
-                    "itself in it. Write the value out. Nothing was changed."
+                    f"The definitions file {self.path}, line {node.start_mark.line + 1}: the anchor"
+                    f" {node.anchor} stands for a value that has itself in it. Write the value out."
+                    " Nothing was changed."
                 )
             if id(node) in seen:
                 continue
@@ -121,8 +130,9 @@ class Document:
             written = self.before[node.start_mark.index : node.end_mark.index]
             if str(node.tag) not in _TAGS or written.startswith("!"):
                 raise DroverError(
-                    f"The definitions file {self.path}, line {node.start_mark.line + 1}: the tag {node.tag} is not "
-                    "understood here. Write the value itself, or give the definitions as a variable."
+                    f"The definitions file {self.path}, line {node.start_mark.line + 1}: the tag"
+                    f" {node.tag} is not understood here. Write the value itself, or give the"
+                    " definitions as a variable."
                 )
             if isinstance(node.value, list):
                 above.add(id(node))
@@ -153,7 +163,7 @@ class Document:
                 self._edits.append(self._replacement(old[0], old[1], _scalar(text)))
         if not new or name is None:
             return
-        end = self._end(name[1])
+        end = self._end_of_scalar(name[1])
         if node.flow_style:
             self._edits.append((end, end, "".join(f", {line}" for line in new)))
         else:
@@ -166,7 +176,7 @@ class Document:
             indent = " " * name[0].start_mark.column
             self._edits.append((end, end, "".join(f"{newline}{indent}{line}" for line in new)))
 
-    def _end(self, node: Any) -> int:
+    def _end_of_scalar(self, node: Any) -> int:
         """Return the end of the text of a scalar; the node of a block scalar ends only at the next
         node.
         """
@@ -175,7 +185,7 @@ class Document:
 
     def _replacement(self, key: Any, old: Any, text: str) -> tuple[int, int, str]:
         if old.start_mark.index < old.end_mark.index:
-            return old.start_mark.index, self._end(old), text
+            return old.start_mark.index, self._end_of_scalar(old), text
         # There is no value yet, and perhaps not even a colon.
         after = key.end_mark.index
         colon = after + len(self.before[after:]) - len(self.before[after:].lstrip(" \t"))
@@ -186,7 +196,8 @@ class Document:
     def text(self) -> str:
         """Return the file as it would be written now.
 
-        :raises DroverError: the file is written in a way (aliases, for one) that cannot be changed in place.
+        :raises DroverError: the file is written in a way (aliases, for one) that cannot be changed
+            in place.
         """
         text = self.before
         for start, end, new in sorted(self._edits, reverse=True):
@@ -211,16 +222,17 @@ class Document:
                 for number, values in self._wanted.items()
             )
             raise DroverError(
-                f"The definitions file {self.path} is written in a way that cannot be changed in place, so it is left "
-                f"as it is. Write this into it yourself: {lines}."
+                f"The definitions file {self.path} is written in a way that cannot be changed in"
+                f" place, so it is left as it is. Write this into it yourself: {lines}."
             )
 
     def refuse_unwritable(self) -> None:
         """Refuse to place instances if their hosts and uuids cannot be written afterwards."""
         if not os.access(os.path.realpath(self.path), os.W_OK):
             raise DroverError(
-                f"The definitions file {self.path} cannot be written here, and the host and the uuid of each new instance are written into it. Nothing "
-                "was placed: make the file writable, or give the definitions with drover_instance_definitions."
+                f"The definitions file {self.path} cannot be written here, and the host and the"
+                " uuid of each new instance are written into it. Nothing was placed: make the file"
+                " writable, or give the definitions with drover_instance_definitions."
             )
 
     def save(self) -> None:
@@ -239,18 +251,19 @@ class Document:
             ) from problem
         if not same:
             raise DroverError(
-                f"The definitions file {self.path} was changed by somebody else during this run and is left as "
-                "it is. Run again: what was placed is in the store and is written then."
+                f"The definitions file {self.path} was changed by somebody else during this run and"
+                " is left as it is. Run again: what was placed is in the store and is written"
+                " then."
             )
         try:
             # A link is followed: git tracks the file that it names.
-            self._replace(os.path.realpath(self.path), text)
+            self._replace_text(os.path.realpath(self.path), text)
         except OSError as problem:
             raise DroverError(
                 f"The definitions file {self.path} cannot be written: {problem.strerror}."
             ) from problem
 
-    def _replace(self, target: str, text: str) -> None:
+    def _replace_text(self, target: str, text: str) -> None:
         # The replacement of a file needs no right to write it, but a person who removed that right
         # meant it.
         with open(target, "r+b"):

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tables of the keys of a definitions file: checked from them, described by them in JSON Schema and in the documentation."""
+"""Tables of the keys of a definitions file: checked from them, described by them in JSON Schema and
+in the documentation.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +97,8 @@ def of_file(value: str, place: str) -> str:
     """Check that an absolute path may be the path of a file."""
     if value.startswith("/") and posixpath.basename(value) in ("", ".", ".."):
         raise DroverError(
-            f"{place} must be the path of a file, and {validation.shown(value)} is a folder. Add the name of the file."
+            f"{place} must be the path of a file, and {validation.shown(value)} is a folder. Add"
+            " the name of the file."
         )
     return value
 
@@ -124,7 +127,7 @@ def _value(field: Field, value: Any, key: str, place: str) -> Any:
     unit = next((_UNITS[kind] for kind in field.kinds if kind in _UNITS), None)
     if unit is not None:
         value = sizes.read(f"{place}: {key}", value, unit, field.least or 0)
-    elif not any(_is(kind, value) for kind in field.kinds):
+    elif not any(_is_kind(kind, value) for kind in field.kinds):
         if TEXT in field.kinds and not isinstance(value, (list, dict)):
             raise DroverError(f"{place}: {no_text(key, value)}")
         words = " or ".join(_WORDS[kind] for kind in field.kinds)
@@ -161,18 +164,23 @@ def _refuse_text(value: str, longest: int, what: str) -> None:
     odd = odd_character(value)
     if odd is not None:
         raise DroverError(
-            f"{what} must be one line without control characters, and has {ascii(odd)}. Take that out."
+            f"{what} must be one line without control characters, and has {ascii(odd)}. Take that"
+            " out."
         )
 
 
 def odd_character(text: str) -> str | None:
-    """Return the first character that cannot stand in a line of XML: control characters, halves of surrogate pairs, the last two of a plane."""
+    """Return the first character that cannot stand in a line of XML: control characters, halves of
+    surrogate pairs, the last two of a plane.
+    """
     found = _ODD.search(text)
     return None if found is None else found[0]
 
 
 def no_text(key: str, value: Any) -> str:
-    """Return the sentence about a value that YAML does not read as a text, such as ``name: 103``."""
+    """Return the sentence about a value that YAML does not read as a text, such as ``name:
+    103``.
+    """
     kind = (
         "true or false"
         if isinstance(value, bool)
@@ -187,7 +195,10 @@ def no_text(key: str, value: Any) -> str:
         else ""
     )
     shown = validation.shown(value) if isinstance(value, (bool, int, float)) else value
-    return f"{key} must be a text, not {shown}, which YAML reads as {kind}. Put it into quotes{example}."
+    return (
+        f"{key} must be a text, not {shown}, which YAML reads as {kind}. Put it into"
+        f" quotes{example}."
+    )
 
 
 def _items(field: Field, values: list[Any], key: str, place: str) -> Iterator[Any]:
@@ -203,7 +214,7 @@ def _items(field: Field, values: list[Any], key: str, place: str) -> Iterator[An
             yield item
 
 
-def _is(kind: str, value: Any) -> bool:
+def _is_kind(kind: str, value: Any) -> bool:
     return kind == ANY or (
         isinstance(value, _CLASSES[kind]) and (kind == SWITCH or not isinstance(value, bool))
     )

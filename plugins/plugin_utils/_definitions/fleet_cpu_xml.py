@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The CPU of the fleet in the XML of a new domain, which has the mode fleet in its place until its host is known."""
+"""The CPU of the fleet in the XML of a new domain, which has the mode fleet in its place until its
+host is known.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ def resolved(text: str, find: Callable[[str | None], Mapping[str, Any]]) -> str:
     """Return domain XML with the CPU of the fleet if the domain requests it; else the text
     unchanged.
 
-    :param find: makes of the domain type a CPU: mode, model, vendor, features. It is called only if the XML asks for it.
+    :param find: makes of the domain type a CPU: mode, model, vendor, features. It is called only if
+        the XML asks for it.
     """
     try:
         root = parse(text)

@@ -15,7 +15,8 @@ TYPES = ("kvm", "qemu")
 PASSTHROUGH = "host-passthrough"
 #: The keys of a definition that describe the hardware of the instance.
 KEYS = ("domain_type", *hardware_fields.INSTANCE_FIELDS)
-#: More need an IOMMU with extended interrupt mode, which the domains of this collection do not have.
+#: More need an IOMMU with extended interrupt mode, which the domains of this collection do not
+#: have.
 MOST_VCPUS = {"x86_64": 255, "i686": 255}
 
 
@@ -52,7 +53,8 @@ def hardware(
     override the offer of the host.
 
     :param offered: the best type of domain that the host offers.
-    :param given, of_host: dicts with domain_type and cpu, as a definition and as the host's variables have them.
+    :param given, of_host: dicts with domain_type and cpu, as a definition and as the host's
+        variables have them.
     :returns: a dict: domain_type, cpu (mode, model, features; None for QEMU's default).
     :raises DroverError: a value is invalid, or the host cannot provide it.
     """
@@ -65,11 +67,13 @@ def hardware(
     cpu = checked_cpu(given.get("cpu"), where) or checked_cpu(of_host.get("cpu"), place)
     if kind == "kvm" and offered not in (None, "kvm"):
         raise DroverError(
-            f"{where}: its domain_type is kvm, which the host does not offer: only {offered}. Take that out, or choose another host."
+            f"{where}: its domain_type is kvm, which the host does not offer: only {offered}. Take"
+            " that out, or choose another host."
         )
     if kind != "kvm" and cpu is not None and cpu["mode"] == PASSTHROUGH:
         raise DroverError(
-            f"{where}: a CPU of mode {PASSTHROUGH} needs KVM, and its domain_type is {kind}. Take another mode, such as maximum."
+            f"{where}: a CPU of mode {PASSTHROUGH} needs KVM, and its domain_type is {kind}. Take"
+            " another mode, such as maximum."
         )
     if cpu is None and kind == "kvm":
         cpu = {"mode": "host-model", "model": None}
@@ -98,10 +102,12 @@ def lacking(
                     else f"a CPU of mode {PASSTHROUGH} needs KVM"
                 )
                 reasons.append(
-                    f"{wish}, and that host offers only {' and '.join(sorted(kinds))}: take {key} out of its definition, or repair KVM there"
+                    f"{wish}, and that host offers only {' and '.join(sorted(kinds))}: take {key}"
+                    " out of its definition, or repair KVM there"
                 )
     if vcpus > MOST_VCPUS.get(arch or "", vcpus):
         reasons.append(
-            f"a guest of {arch} has at most {MOST_VCPUS[arch or '']} vCPUs, and it has {vcpus}: give it fewer"
+            f"a guest of {arch} has at most {MOST_VCPUS[arch or '']} vCPUs, and it has {vcpus}:"
+            " give it fewer"
         )
     return reasons

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The hardware of an instance, from its definition, the extra specs of its flavor and the properties of its image (N9.5).
+"""The hardware of an instance, from its definition, the extra specs of its flavor and the
+properties of its image (N9.5).
 
 A key of the definition has priority over all else. Below it the rules of Nova decide between flavor
 and image.
@@ -117,7 +118,8 @@ class Sources(NamedTuple):
         of_flavor, of_image = self.of_flavor(flavor_name), self.of_image(image_name)
         if of_flavor and of_image and of_flavor != of_image:
             raise DroverError(
-                f"{self.where}: its flavor has {flavor_name} {of_flavor} and its image {image_name} {of_image}. Make them the same, or take one out."
+                f"{self.where}: its flavor has {flavor_name} {of_flavor} and its image {image_name}"
+                f" {of_image}. Make them the same, or take one out."
             )
         return of_flavor or of_image
 
@@ -182,7 +184,7 @@ def hardware(
         "video": _video(sources, graphics),
         "serial_ports": _serial_ports(sources),
         "console_log": bool((definition.get("console") or {}).get("log")),
-        "guest_agent": _first(
+        "guest_agent": _first_value(
             definition.get("guest_agent"),
             sources.switch("hw_qemu_guest_agent", sources.of_image("hw_qemu_guest_agent")),
             False,
@@ -194,16 +196,18 @@ def hardware(
         "cpu_topology": _cpu_topology(sources, vcpus),
         "inputs": _inputs(sources),
         "cdroms": [each.copy() for each in definition.get("cdroms") or ()],
-        "disk_bus": sources.chosen("hw_disk_bus", sources.of_image("hw_disk_bus"), known.DISK_BUSES)
-        or "virtio",
-        "cdrom_bus": sources.chosen(
-            "hw_cdrom_bus", sources.of_image("hw_cdrom_bus"), known.CDROM_BUSES
-        )
-        or _cdrom_bus(machine, arch),
-        "scsi_model": sources.chosen(
-            "hw_scsi_model", sources.of_image("hw_scsi_model"), known.SCSI_MODELS
-        )
-        or "virtio-scsi",
+        "disk_bus": (
+            sources.chosen("hw_disk_bus", sources.of_image("hw_disk_bus"), known.DISK_BUSES)
+            or "virtio"
+        ),
+        "cdrom_bus": (
+            sources.chosen("hw_cdrom_bus", sources.of_image("hw_cdrom_bus"), known.CDROM_BUSES)
+            or _cdrom_bus(machine, arch)
+        ),
+        "scsi_model": (
+            sources.chosen("hw_scsi_model", sources.of_image("hw_scsi_model"), known.SCSI_MODELS)
+            or "virtio-scsi"
+        ),
         "iotune": _quotas(sources),
         "vif_model": _vif_model(sources),
         "queues": _queues(sources, vcpus),
@@ -257,8 +261,9 @@ def drives(
     of_ide = sum(each["bus"] == "ide" for each in (*disks, *cdroms))
     if of_ide > known.MOST_IDE:
         raise DroverError(
-            f"{where}: {of_ide} of its disks and CD-ROM drives, that of cloud_init among them, have the bus ide, and a guest can have {known.MOST_IDE} "
-            "there. Take bus: virtio or sata for the others."
+            f"{where}: {of_ide} of its disks and CD-ROM drives, that of cloud_init among them, have"
+            f" the bus ide, and a guest can have {known.MOST_IDE} there. Take bus: virtio or sata"
+            " for the others."
         )
     has_scsi = any(each["bus"] == "scsi" for each in (*disks, *cdroms))
     return {
@@ -339,7 +344,7 @@ def _text(value: Any) -> str | None:
     return None if value is None or value == "" else str(value)
 
 
-def _first(*values: Any) -> Any:
+def _first_value(*values: Any) -> Any:
     return next((value for value in values if value is not None), None)
 
 
@@ -374,7 +379,8 @@ def _cdrom_bus(machine: str | None, arch: str) -> str:
 def _refuse_ide(bus: str, machine: str | None, where: str) -> None:
     if bus == "ide" and not _is_pc(machine):
         raise DroverError(
-            f"{where}: the bus ide exists with the machine type pc only, and the machine is {machine}. Take bus: sata, or machine: pc."
+            f"{where}: the bus ide exists with the machine type pc only, and the machine is"
+            f" {machine}. Take bus: sata, or machine: pc."
         )
 
 
@@ -396,14 +402,16 @@ def _firmware(given: Sources, machine: str | None, arch: str) -> Firmware | None
     if kind in (None, known.BIOS):
         if policy == "required":
             raise DroverError(
-                f"{given.where}: os:secure_boot is required, and its firmware is bios. Set hw_firmware_type: uefi at the image, or firmware: "
-                "uefi-secure-boot in the definition."
+                f"{given.where}: os:secure_boot is required, and its firmware is bios. Set"
+                " hw_firmware_type: uefi at the image, or firmware: uefi-secure-boot in the"
+                " definition."
             )
         return None
     if policy == "required":
         if _is_pc(machine):
             raise DroverError(
-                f"{given.where}: Secure Boot needs the machine type q35, and the machine is {machine}. Take machine: q35."
+                f"{given.where}: Secure Boot needs the machine type q35, and the machine is"
+                f" {machine}. Take machine: q35."
             )
         # Without the keys nothing is verified.
         return {
@@ -435,7 +443,8 @@ def _tpm(given: Sources) -> dict[str, str] | None:
     )
     if model == "tpm-crb" and version != "2.0":
         raise DroverError(
-            f"{given.where}: hw:tpm_model tpm-crb exists with hw:tpm_version 2.0 only, not {version}."
+            f"{given.where}: hw:tpm_model tpm-crb exists with hw:tpm_version 2.0 only, not"
+            f" {version}."
         )
     return {"version": version, "model": model}
 
@@ -460,8 +469,9 @@ def _video(given: Sources, graphics: Graphics | None) -> Video | None:
     most = given.whole("hw_video:ram_max_mb", given.of_flavor("hw_video:ram_max_mb")) or 0
     if memory > most:
         raise DroverError(
-            f"{given.where}: its image asks for {memory} MiB of video memory (hw_video_ram), and its flavor allows {most} "
-            "(hw_video:ram_max_mb). Raise the limit of the flavor, or lower hw_video_ram."
+            f"{given.where}: its image asks for {memory} MiB of video memory (hw_video_ram), and"
+            f" its flavor allows {most} (hw_video:ram_max_mb). Raise the limit of the flavor, or"
+            " lower hw_video_ram."
         )
     if model is None and graphics is None:
         return None
@@ -478,8 +488,9 @@ def _serial_ports(given: Sources) -> int:
     )
     if of_flavor and of_image and of_image > of_flavor:
         raise DroverError(
-            f"{given.where}: its image asks for {of_image} serial ports (hw_serial_port_count), and its flavor allows {of_flavor} "
-            "(hw:serial_port_count). Lower the number of the image, or raise that of the flavor."
+            f"{given.where}: its image asks for {of_image} serial ports (hw_serial_port_count), and"
+            f" its flavor allows {of_flavor} (hw:serial_port_count). Lower the number of the image,"
+            " or raise that of the flavor."
         )
     return int(own or of_image or of_flavor or 1)
 
@@ -489,7 +500,7 @@ def _watchdog(given: Sources) -> dict[str, str] | None:
     if own:
         return {"model": own.get("model") or "i6300esb", "action": own["action"]}
     # Here the image has priority over the flavor.
-    action = _first(
+    action = _first_value(
         given.of_image("hw_watchdog_action"), given.of_flavor("hw:watchdog_action"), "disabled"
     )
     given.chosen("hw:watchdog_action", action, ("none", "pause", "poweroff", "reset", "disabled"))
@@ -514,7 +525,7 @@ def _rng(given: Sources) -> dict[str, int | None] | None:
 def _boot_menu(given: Sources) -> bool:
     of_image = given.switch("hw_boot_menu", given.of_image("hw_boot_menu"))
     return bool(
-        _first(
+        _first_value(
             given.definition.get("boot_menu"),
             of_image,
             given.switch("hw:boot_menu", given.of_flavor("hw:boot_menu")),
@@ -562,13 +573,16 @@ def _queues(given: Sources, vcpus: int) -> int | None:
         return None
     if of_flavor is not None and of_image is not None and of_flavor != of_image:
         raise DroverError(
-            f"{given.where}: {names[0]} of its flavor and {names[1]} of its image differ. Make them the same, or take one out."
+            f"{given.where}: {names[0]} of its flavor and {names[1]} of its image differ. Make them"
+            " the same, or take one out."
         )
     return min(vcpus, known.MOST_QUEUES) if of_flavor or of_image else None
 
 
 def _tags(vlan: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return the VLANs of an interface: trunk (whether the guest sees tags) and tags, each id and native."""
+    """Return the VLANs of an interface: trunk (whether the guest sees tags) and tags, each id and
+    native.
+    """
     if not vlan:
         return None
     if "tag" in vlan:

@@ -1,9 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tables of the keys that describe the hardware of an instance, its disks, its CD-ROM drives and its networks.
+"""Tables of the keys that describe the hardware of an instance, its disks, its CD-ROM drives and
+its networks.
 
-Names and values are libvirt's (https://libvirt.org/formatdomain.html), or Nova's where libvirt has no word for the thing.
+Names and values are libvirt's (https://libvirt.org/formatdomain.html), or Nova's where libvirt has
+no word for the thing.
 """
 
 from __future__ import annotations
@@ -32,16 +34,52 @@ WATCHDOG_ACTIONS = ("none", "pause", "poweroff", "reset", "shutdown", "dump", "i
 DISK_BUSES = ("virtio", "scsi", "sata", "ide", "usb")
 CDROM_BUSES = ("sata", "scsi", "ide", "usb")
 INPUT_BUSES = ("usb", "virtio")
-#: The cards that libvirt or QEMU knows, of any architecture. Another name fails when the guest is started, on each host.
+#: The cards that libvirt or QEMU knows, of any architecture. Another name fails when the guest is
+#: started, on each host.
 NETWORK_MODELS = (
-    "virtio", "virtio-transitional", "virtio-non-transitional", "e1000", "e1000e", "igb", "rtl8139", "vmxnet3", "pcnet", "ne2k_pci", "ne2k_isa",
-    "i82550", "i82551", "i82557a", "i82557b", "i82557c", "i82558a", "i82558b", "i82559a", "i82559b", "i82559c", "i82559er", "i82562", "i82801",
-    "tulip", "spapr-vlan", "lan9118", "smc91c111",
-)  # fmt: skip
+    "virtio",
+    "virtio-transitional",
+    "virtio-non-transitional",
+    "e1000",
+    "e1000e",
+    "igb",
+    "rtl8139",
+    "vmxnet3",
+    "pcnet",
+    "ne2k_pci",
+    "ne2k_isa",
+    "i82550",
+    "i82551",
+    "i82557a",
+    "i82557b",
+    "i82557c",
+    "i82558a",
+    "i82558b",
+    "i82559a",
+    "i82559b",
+    "i82559c",
+    "i82559er",
+    "i82562",
+    "i82801",
+    "tulip",
+    "spapr-vlan",
+    "lan9118",
+    "smc91c111",
+)
 SCSI_MODELS = (
-    "virtio-scsi", "virtio-transitional", "virtio-non-transitional", "lsilogic", "lsisas1068", "lsisas1078", "vmpvscsi", "ibmvscsi", "buslogic",
-    "ncr53c90", "dc390", "am53c974",
-)  # fmt: skip
+    "virtio-scsi",
+    "virtio-transitional",
+    "virtio-non-transitional",
+    "lsilogic",
+    "lsisas1068",
+    "lsisas1078",
+    "vmpvscsi",
+    "ibmvscsi",
+    "buslogic",
+    "ncr53c90",
+    "dc390",
+    "am53c974",
+)
 #: The drives of the one IDE controller that the machine type pc has.
 MOST_IDE = 4
 CACHES = ("none", "writeback", "writethrough", "directsync", "unsafe")
@@ -66,7 +104,8 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 def _word(value: str, place: str) -> str:
     if not _WORD.fullmatch(value):
         raise DroverError(
-            f"{place} must be a name of letters, digits, dots and hyphens, not {validation.shown(value)}."
+            f"{place} must be a name of letters, digits, dots and hyphens, not"
+            f" {validation.shown(value)}."
         )
     return value
 
@@ -86,7 +125,8 @@ def _tpm(value: _Given, place: str) -> _Given:
     # N9.5: the interface CRB is part of TPM 2.0.
     if value.get("model") == "tpm-crb" and value["version"] != "2.0":
         raise DroverError(
-            f"{place}: model tpm-crb exists with version 2.0 only. Take model: tpm-tis, or version: '2.0'."
+            f"{place}: model tpm-crb exists with version 2.0 only. Take model: tpm-tis, or version:"
+            " '2.0'."
         )
     return value
 
@@ -95,11 +135,13 @@ def _features(value: Mapping[str, Any], place: str) -> dict[str, str]:
     for name, policy in value.items():
         if not _WORD.fullmatch(str(name)):
             raise DroverError(
-                f"{place} must have names of CPU features, such as pcid, not {validation.shown(name)}."
+                f"{place} must have names of CPU features, such as pcid, not"
+                f" {validation.shown(name)}."
             )
         if policy not in FEATURE_POLICIES:
             raise DroverError(
-                f"{place}: {name} must be {either(FEATURE_POLICIES)}, not {validation.shown(policy)}."
+                f"{place}: {name} must be {either(FEATURE_POLICIES)}, not"
+                f" {validation.shown(policy)}."
             )
     return dict(value)
 
@@ -112,7 +154,8 @@ def cpu(value: Mapping[str, object] | str, place: str) -> dict[str, Any]:
     if isinstance(value, str):
         if value != FLEET:
             raise DroverError(
-                f"{place} must be {FLEET}, or a mapping with a mode or a model, not {validation.shown(value)}."
+                f"{place} must be {FLEET}, or a mapping with a mode or a model, not"
+                f" {validation.shown(value)}."
             )
         value = {"mode": FLEET}
     if value.get("mode") == FLEET and len(value) > 1:
@@ -126,7 +169,8 @@ def cpu(value: Mapping[str, object] | str, place: str) -> dict[str, Any]:
         raise DroverError(f"{place} needs a mode ({', '.join(CPU_MODES)}), or a model.")
     if (mode == "custom") != (model is not None):
         raise DroverError(
-            f"{place} has a model with the mode custom, and only then; it has mode {mode} and model {validation.shown(model)}."
+            f"{place} has a model with the mode custom, and only then; it has mode {mode} and model"
+            f" {validation.shown(model)}."
         )
     return {
         "mode": mode,
@@ -142,7 +186,8 @@ def _listen(value: str, place: str) -> str:
             raise ValueError
     except ValueError:
         raise DroverError(
-            f"{place} must be an IP address of the host, such as 127.0.0.1, or 0.0.0.0 for all, not {validation.shown(value)}."
+            f"{place} must be an IP address of the host, such as 127.0.0.1, or 0.0.0.0 for all, not"
+            f" {validation.shown(value)}."
         ) from None
     return value
 
@@ -150,7 +195,8 @@ def _listen(value: str, place: str) -> str:
 def _variable(value: str, place: str) -> str:
     if not _VARIABLE.fullmatch(value):
         raise DroverError(
-            f"{place} must be the name of a variable, such as web1_console_password, not {validation.shown(value)}."
+            f"{place} must be the name of a variable, such as web1_console_password, not"
+            f" {validation.shown(value)}."
         )
     return value
 
@@ -172,7 +218,8 @@ def _rng(value: Any, place: str) -> Any:
 def _boot(value: list[Any], place: str) -> list[Any]:
     if not value or len(set(value)) != len(value):
         raise DroverError(
-            f"{place} must name each kind of device once, the first to try first, such as [network, hd]."
+            f"{place} must name each kind of device once, the first to try first, such as [network,"
+            " hd]."
         )
     return value
 
@@ -185,7 +232,8 @@ def _iotune(value: dict[str, int], place: str) -> dict[str, int]:
         )
         if value.get(total) and parts:
             raise DroverError(
-                f"{place} has {total} and {parts[0]}; libvirt takes a limit of both together, or of each. Take one out."
+                f"{place} has {total} and {parts[0]}; libvirt takes a limit of both together, or of"
+                " each. Take one out."
             )
     return value
 
@@ -193,7 +241,8 @@ def _iotune(value: dict[str, int], place: str) -> dict[str, int]:
 def _disk_serial(value: str, place: str) -> str:
     if not _SERIAL.fullmatch(value):
         raise DroverError(
-            f"{place} must have 1 to 36 letters, digits, spaces and the signs _ . + - only, not {validation.shown(value)}."
+            f"{place} must have 1 to 36 letters, digits, spaces and the signs _ . + - only, not"
+            f" {validation.shown(value)}."
         )
     return value
 
@@ -206,7 +255,8 @@ def disk(value: _Given, place: str) -> _Given:
         )
     if value.get("pool") and value.get("path"):
         raise DroverError(
-            f"{place} has a pool, in whose folder its file is made, and a path. Take one of them out."
+            f"{place} has a pool, in whose folder its file is made, and a path. Take one of them"
+            " out."
         )
     if value.get("traits") and not value.get("pool"):
         raise DroverError(
@@ -228,11 +278,13 @@ def _vlan(value: _Given, place: str) -> _Given:
 def _mac(value: str, place: str) -> str:
     if not _MAC.fullmatch(value):
         raise DroverError(
-            f"{place} must be a MAC address such as 52:54:00:12:34:56, not {validation.shown(value)}."
+            f"{place} must be a MAC address such as 52:54:00:12:34:56, not"
+            f" {validation.shown(value)}."
         )
     if int(value[:2], 16) & 1:
         raise DroverError(
-            f"{place} {value} is a multicast address, which no interface has. Make its first byte even, such as 52."
+            f"{place} {value} is a multicast address, which no interface has. Make its first byte"
+            " even, such as 52."
         )
     return value.lower()
 
@@ -247,11 +299,13 @@ def network(value: _Given, place: str) -> _Given:
         _refuse_port(value, place)
     elif bool(value.get("bridge")) == bool(value.get("network")):
         raise DroverError(
-            f"{place}: name either a bridge or a libvirt network; or a physical_network with vnic, for a device of the host."
+            f"{place}: name either a bridge or a libvirt network; or a physical_network with vnic,"
+            " for a device of the host."
         )
     if value.get("openvswitch") and not value.get("bridge"):
         raise DroverError(
-            f"{place}: openvswitch goes with bridge, the name of the Open vSwitch bridge. A libvirt network says itself what it is."
+            f"{place}: openvswitch goes with bridge, the name of the Open vSwitch bridge. A libvirt"
+            " network says itself what it is."
         )
     if value.get("queues", 1) > 1 and value.get("model", "virtio") != "virtio":
         raise DroverError(f"{place}: queues needs the model virtio, not {value['model']}.")
@@ -265,12 +319,13 @@ def _refuse_port(value: Mapping[str, Any], place: str) -> None:
     vnic = value.get("vnic")
     if not vnic:
         raise DroverError(
-            f"{place}: physical_network needs vnic, which says how the guest gets the device: {', '.join(VNICS)}. For another network take "
-            "bridge or network instead."
+            f"{place}: physical_network needs vnic, which says how the guest gets the device:"
+            f" {', '.join(VNICS)}. For another network take bridge or network instead."
         )
     if not value.get("physical_network"):
         raise DroverError(
-            f"{place}: vnic {vnic} needs physical_network, as drover_pci_device_specs has it for the devices of the hosts."
+            f"{place}: vnic {vnic} needs physical_network, as drover_pci_device_specs has it for"
+            " the devices of the hosts."
         )
     without = [key for key in ("bridge", "network", "openvswitch", "mtu") if value.get(key)]
     if vnic == "direct":
@@ -279,11 +334,13 @@ def _refuse_port(value: Mapping[str, Any], place: str) -> None:
         without += [key for key in ("mac", "vlan", "model", "queues") if value.get(key)]
     if without:
         raise DroverError(
-            f"{place}: {without[0]} does not go with vnic {vnic}, {_WHY[without[0]]}. Take {without[0]} out."
+            f"{place}: {without[0]} does not go with vnic {vnic}, {_WHY[without[0]]}. Take"
+            f" {without[0]} out."
         )
     if "trunk" in (value.get("vlan") or {}):
         raise DroverError(
-            f"{place}: a virtual function has one VLAN, not a trunk. Take vlan: {{tag: 42}}, or another kind of network."
+            f"{place}: a virtual function has one VLAN, not a trunk. Take vlan: {{tag: 42}}, or"
+            " another kind of network."
         )
 
 
@@ -328,7 +385,8 @@ CPU_FIELDS = {
     ),
     "features": Field(
         MAPPING,
-        "Features of the CPU, each with libvirt's policy: `require`, `disable`, `optional`, `force` or `forbid`.",
+        "Features of the CPU, each with libvirt's policy: `require`, `disable`, `optional`, `force`"
+        " or `forbid`.",
         {"pcid": "require", "svm": "disable"},
         check=_features,
     ),
@@ -344,7 +402,8 @@ GRAPHICS_FIELDS = {
     ),
     "password_variable": Field(
         TEXT,
-        "The name of an Ansible variable that has the password. The password goes to libvirt of the host only. VNC takes 8 characters at most.",
+        "The name of an Ansible variable that has the password. The password goes to libvirt of the"
+        " host only. VNC takes 8 characters at most.",
         "web1_console_password",
         check=_variable,
     ),
@@ -371,7 +430,8 @@ CONSOLE_FIELDS = {
     ),
     "log": Field(
         SWITCH,
-        "Write what the console shows into a file beside the disks, `UUID-console.log`. It is removed with the instance and is not moved [false].",
+        "Write what the console shows into a file beside the disks, `UUID-console.log`. It is"
+        " removed with the instance and is not moved [false].",
         True,
     ),
 }
@@ -404,7 +464,8 @@ CDROM_FIELDS = {
     ),
     "bus": Field(
         TEXT,
-        "The bus of the drive [`sata`; `ide` with the machine type `pc`; `scsi` on other architectures].",
+        "The bus of the drive [`sata`; `ide` with the machine type `pc`; `scsi` on other"
+        " architectures].",
         "sata",
         choices=CDROM_BUSES,
     ),
@@ -413,14 +474,16 @@ CDROM_FIELDS = {
 INSTANCE_FIELDS = {
     "firmware": Field(
         TEXT,
-        "`bios`, `uefi`, or `uefi-secure-boot`, with the keys of Microsoft enrolled and with System Management Mode (Nova: `hw_firmware_type`, "
-        "`os_secure_boot`). libvirt of the host picks the files. The UEFI variables move with the instance and are removed with it.",
+        "`bios`, `uefi`, or `uefi-secure-boot`, with the keys of Microsoft enrolled and with System"
+        " Management Mode (Nova: `hw_firmware_type`, `os_secure_boot`). libvirt of the host picks"
+        " the files. The UEFI variables move with the instance and are removed with it.",
         "uefi",
         choices=(BIOS, UEFI, SECURE_BOOT),
     ),
     "tpm": Field(
         MAPPING,
-        "An emulated TPM (Nova: `hw:tpm_version`, `hw:tpm_model`). Its state stays on its host: the instance can move live only.",
+        "An emulated TPM (Nova: `hw:tpm_version`, `hw:tpm_model`). Its state stays on its host: the"
+        " instance can move live only.",
         {"version": "2.0", "model": "tpm-crb"},
         fields=TPM_FIELDS,
         check=_tpm,
@@ -433,7 +496,8 @@ INSTANCE_FIELDS = {
     ),
     "cpu": Field(
         (TEXT, MAPPING),
-        "The CPU: a mode, a model, features [`host-model` with KVM]; or `fleet`, the one that all hosts of its kind can run.",
+        "The CPU: a mode, a model, features [`host-model` with KVM]; or `fleet`, the one that all"
+        " hosts of its kind can run.",
         {"mode": "host-model", "features": {"pcid": "require"}},
         fields=CPU_FIELDS,
         check=cpu,
@@ -446,7 +510,8 @@ INSTANCE_FIELDS = {
     ),
     "video": Field(
         MAPPING,
-        "The video card (Nova: `hw_video_model`, `hw_video_ram`) [`virtio` with `graphics`, else none].",
+        "The video card (Nova: `hw_video_model`, `hw_video_ram`) [`virtio` with `graphics`, else"
+        " none].",
         {"model": "vga", "vram_mb": 16},
         fields=VIDEO_FIELDS,
         check=_video,
@@ -465,7 +530,8 @@ INSTANCE_FIELDS = {
     ),
     "rng": Field(
         (SWITCH, MAPPING),
-        "A source of random numbers; `false` for none, or a mapping with its rate (Nova: `hw_rng:allowed`) [true].",
+        "A source of random numbers; `false` for none, or a mapping with its rate (Nova:"
+        " `hw_rng:allowed`) [true].",
         {"rate_bytes": 2048, "rate_period": 1000},
         fields=RNG_FIELDS,
         check=_rng,
@@ -482,7 +548,8 @@ INSTANCE_FIELDS = {
     ),
     "input_bus": Field(
         TEXT,
-        "The bus of a tablet and a keyboard, for the pointer of a graphical console (Nova: `hw_input_bus`).",
+        "The bus of a tablet and a keyboard, for the pointer of a graphical console (Nova:"
+        " `hw_input_bus`).",
         "usb",
         choices=INPUT_BUSES,
     ),
@@ -496,18 +563,26 @@ INSTANCE_FIELDS = {
 
 IOTUNE_FIELDS = {
     f"{which}_{what}_sec": Field(
-        WHOLE, f"The most {'requests' if what == 'iops' else 'bytes'} a second, {words} (Nova: `quota:disk_{which}_{what}_sec`).", example, least=1,
+        WHOLE,
+        f"The most {'requests' if what == 'iops' else 'bytes'} a second, {words} (Nova: `quota:disk_{which}_{what}_sec`).",
+        example,
+        least=1,
         most=2**63 - 1,
     )
-    for which, words in (("total", "reads and writes together"), ("read", "reads"), ("write", "writes"))
+    for which, words in (
+        ("total", "reads and writes together"),
+        ("read", "reads"),
+        ("write", "writes"),
+    )
     for what, example in (("iops", 500), ("bytes", 104857600))
-}  # fmt: skip
+}
 
 DISK_FIELDS = {
     "bus": Field(TEXT, "The bus (Nova: `hw_disk_bus`) [`virtio`].", "scsi", choices=DISK_BUSES),
     "cache": Field(
         TEXT,
-        "The cache of the host. Only `none` and `directsync` are safe for a live migration on shared storage [`none`].",
+        "The cache of the host. Only `none` and `directsync` are safe for a live migration on"
+        " shared storage [`none`].",
         "none",
         choices=CACHES,
     ),
@@ -568,7 +643,8 @@ NETWORK_FIELDS = {
     ),
     "vlan": Field(
         MAPPING,
-        "The VLANs of the interface. On a bridge of Linux this needs libvirt 11.0; else the bridge is of Open vSwitch, or the libvirt network allows it.",
+        "The VLANs of the interface. On a bridge of Linux this needs libvirt 11.0; else the bridge"
+        " is of Open vSwitch, or the libvirt network allows it.",
         {"tag": 42},
         fields=VLAN_FIELDS,
         check=_vlan,
@@ -576,7 +652,8 @@ NETWORK_FIELDS = {
     "mtu": Field(WHOLE, "The MTU of the interface.", 9000, least=68, most=65535),
     "queues": Field(
         WHOLE,
-        "The number of queues of the card (Nova: `hw:vif_multiqueue_enabled`, one for each vCPU) [1].",
+        "The number of queues of the card (Nova: `hw:vif_multiqueue_enabled`, one for each vCPU)"
+        " [1].",
         4,
         least=1,
         most=MOST_QUEUES,

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The hardware that a domain has, in the words of a definition, read from its XML (https://libvirt.org/formatdomain.html)."""
+"""The hardware that a domain has, in the words of a definition, read from its XML
+(https://libvirt.org/formatdomain.html).
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,12 @@ def differing(definition: Resolved, root: Element, where: str) -> list[tuple[str
 
     :param definition: a result of identity.resolve().
     :param root: the XML of the domain.
-    :returns: for each key that differs: (key, the value of the domain, the value of the definition).
+    :returns: for each key that differs: (key, the value of the domain, the value of the
+        definition).
     """
     guest = definition.get("guest") or {}
     sources = (guest.get("extra_specs"), guest.get("image_properties"))
-    arch = _find(root, "os/type").get("arch") or "x86_64"
+    arch = _find_element(root, "os/type").get("arch") or "x86_64"
     chosen = hardware.hardware(
         definition, *sources, where=where, vcpus=definition["vcpus"], arch=arch
     )
@@ -79,24 +82,24 @@ def of_interface(root: Element, mac: str | None) -> dict[str, str]:
     for nic in root.findall("devices/interface"):
         if (parse_interface(nic)["mac"] or "").lower() == (mac or "").lower():
             values = {
-                "model": _find(nic, "model").get("type"),
-                "mtu": _find(nic, "mtu").get("size"),
-                "queues": _find(nic, "driver").get("queues"),
+                "model": _find_element(nic, "model").get("type"),
+                "mtu": _find_element(nic, "mtu").get("size"),
+                "queues": _find_element(nic, "driver").get("queues"),
                 "vlan": " ".join(tag.get("id", "") for tag in nic.findall("vlan/tag")),
             }
             return {key: value for key, value in values.items() if value}
     return {}
 
 
-def _find(root: Element, path: str) -> Element:
+def _find_element(root: Element, path: str) -> Element:
     """Return an element; an empty one where there is none."""
     found = root.find(path)
     return Element("none") if found is None else found
 
 
 def _firmware(root: Element) -> str:
-    os = _find(root, "os")
-    loader = _find(root, "os/loader")
+    os = _find_element(root, "os")
+    loader = _find_element(root, "os/loader")
     if os.get("firmware") != "efi" and loader.get("type") != "pflash":
         return hardware_fields.BIOS
     secure = any(
@@ -174,7 +177,7 @@ def _rng(root: Element) -> str:
     rng = root.find("devices/rng")
     if rng is None:
         return "none"
-    rate = _find(rng, "rate")
+    rate = _find_element(rng, "rate")
     return (
         f"{rate.get('bytes')} bytes in {rate.get('period')} ms"
         if rate.get("bytes")
@@ -209,7 +212,7 @@ def _inputs(root: Element) -> str:
 
 
 def _machine(root: Element) -> str:
-    return _find(root, "os/type").get("machine") or "none"
+    return _find_element(root, "os/type").get("machine") or "none"
 
 
 def _is_machine(there: str, wanted: str) -> bool:
@@ -265,7 +268,7 @@ _READERS: dict[str, tuple[Callable[[hardware.Hardware], str], Callable[[Element]
     "boot": (lambda asked: ", ".join(asked["boot"]), _boot),
     "boot_menu": (
         lambda asked: _word(asked["boot_menu"]),
-        lambda root: _word(_find(root, "os/bootmenu").get("enable") == "yes"),
+        lambda root: _word(_find_element(root, "os/bootmenu").get("enable") == "yes"),
     ),
     "input_bus": (
         lambda asked: (

@@ -70,12 +70,14 @@ def resolve(
         listed = by_uuid.get(definition.get("uuid") or "")
         if listed is not None and listed["name"] != name:
             raise DroverError(
-                f"Instance {name}: its uuid {listed['uuid']} belongs to {listed['name']}. Correct the definition."
+                f"Instance {name}: its uuid {listed['uuid']} belongs to {listed['name']}. Correct"
+                " the definition."
             )
         if listed is None and definition.get("uuid") and same_name:
             raise DroverError(
-                f"Instance {name}: the store has an instance of this name with uuid {same_name[0]['uuid']}, not "
-                f"{definition['uuid']}. Rename one, or take uuid out of the definition to mean that one."
+                f"Instance {name}: the store has an instance of this name with uuid"
+                f" {same_name[0]['uuid']}, not {definition['uuid']}. Rename one, or take uuid out"
+                " of the definition to mean that one."
             )
         if listed is None and len(same_name) > 1:
             there = ", ".join(f"{each['uuid']} on {each['host']}" for each in same_name)
@@ -138,8 +140,9 @@ def ignored_hosts(pairs: Iterable[tuple[Definition, Resolved]]) -> list[str]:
     names = sorted(hosts, key=natural)
     first, others = names[0], names[1:]
     return [
-        f"Instance {first} is new, and its definition has host: {hosts[first]}. That is where place writes its host, and it is no wish: {first} "
-        f"goes where the scheduler puts it. To choose the host: requested_destination: {{host: {hosts[first]}}}."
+        f"Instance {first} is new, and its definition has host: {hosts[first]}. That is where place"
+        f" writes its host, and it is no wish: {first} goes where the scheduler puts it. To choose"
+        f" the host: requested_destination: {{host: {hosts[first]}}}."
         + (f" The same for {some(others, 3)}." if others else "")
     ]
 
@@ -167,8 +170,10 @@ def _with_image(
     kind = _QEMU_NAMES.get(kind, kind)
     if kind and kind not in tables.BACKING_FORMATS and not is_built:
         raise DroverError(
-            f"{place}: its first disk is made from the image {name}, of which QEMU makes none: its disk_format is {kind}. Correct disk_format under images "
-            f"({', '.join(tables.BACKING_FORMATS)}), or name an ISO image under cdroms. Nothing was placed."
+            f"{place}: its first disk is made from the image {name}, of which QEMU makes none: its"
+            f" disk_format is {kind}. Correct disk_format under images"
+            f" ({', '.join(tables.BACKING_FORMATS)}), or name an ISO image under cdroms. Nothing"
+            " was placed."
         )
     first: DefinedDisk = {**disks[0], "image": name}
     if kind:
@@ -190,14 +195,16 @@ def _images(
         if not images.get(name, {}).get("source"):
             with_source = [each for each, image in images.items() if image.get("source")]
             raise DroverError(
-                f"{place}: a disk has the image {name}, which is no absolute path and no image with a source"
-                f"{validation.which_name(name, with_source)}. Add it to images with its source, or give the path of a file on the hypervisor. "
-                "Nothing was placed."
+                f"{place}: a disk has the image {name}, which is no absolute path and no image with"
+                f" a source{validation.which_name(name, with_source)}. Add it to images with its"
+                " source, or give the path of a file on the hypervisor. Nothing was placed."
             )
         if not images[name].get("checksum"):
             raise DroverError(
-                f"{place}: the image {name} has a source and no checksum, so that no host can prove that it got the right file. Add checksum to it under "
-                "images: sha256: or sha512: and the digits that its provider publishes, or that sha256sum shows of the file. Nothing was placed."
+                f"{place}: the image {name} has a source and no checksum, so that no host can prove"
+                " that it got the right file. Add checksum to it under images: sha256: or sha512:"
+                " and the digits that its provider publishes, or that sha256sum shows of the file."
+                " Nothing was placed."
             )
     return [
         {"name": name, "source": images[name]["source"], "checksum": images[name].get("checksum")}
@@ -219,9 +226,10 @@ def _of_project(
             theirs = instance.get("project")
             if theirs != project and not (theirs and project):
                 raise DroverError(
-                    f"Instance {definition['name']} of {_shown(project)}: there is an instance of this name, {instance['uuid']} on "
-                    f"{instance['host']}, of {_shown(theirs)}. If the definition means that one, write uuid: {instance['uuid']} into it; "
-                    "otherwise give it another name."
+                    f"Instance {definition['name']} of {_name_of_project(project)}: there is an instance of"
+                    f" this name, {instance['uuid']} on {instance['host']}, of {_name_of_project(theirs)}. If"
+                    f" the definition means that one, write uuid: {instance['uuid']} into it;"
+                    " otherwise give it another name."
                 )
     return [instance for instance in instances if instance.get("project") == project]
 
@@ -263,13 +271,15 @@ def leftover(absent: Iterable[Definition], known: Sequence[ListedInstance]) -> d
         sorted_out["removable"] += [{"uuid": each["uuid"], "name": each["name"]} for each in proven]
         if candidates and not proven:
             sorted_out["unproven"].append(
-                f"{name}: {candidates[0]['name']} with uuid {candidates[0]['uuid']} on {candidates[0]['host']} {reason}, so it is not removed here. If it is "
-                "the one, correct name and uuid in the definition, or remove it with drover.compute.instance_delete."
+                f"{name}: {candidates[0]['name']} with uuid {candidates[0]['uuid']} on"
+                f" {candidates[0]['host']} {reason}, so it is not removed here. If it is the one,"
+                " correct name and uuid in the definition, or remove it with"
+                " drover.compute.instance_delete."
             )
     return sorted_out
 
 
-def _shown(project: str | None) -> str:
+def _name_of_project(project: str | None) -> str:
     return f"project {project}" if project else "no project"
 
 

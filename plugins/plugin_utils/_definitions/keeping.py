@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The sections of a definitions file that are kept in the store: flavors, images, aggregates and server groups."""
+"""The sections of a definitions file that are kept in the store: flavors, images, aggregates and
+server groups.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ _KEEPERS: Mapping[str, Any] = {
 Sections = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
-class Change(NamedTuple):
+class DefinitionChange(NamedTuple):
     """An item that was created or changed in the store; ``before`` is None for a created item."""
 
     name: str
@@ -43,18 +45,19 @@ class Change(NamedTuple):
     after: Mapping[str, object] | None
 
 
-def keep(connection: Connection, sections: Sections, now: float) -> list[Change]:
+def keep(connection: Connection, sections: Sections, now: float) -> list[DefinitionChange]:
     """Create or change the items that the sections describe; the rest of the store stays unchanged.
 
-    :raises DroverError: an aggregate has an unknown host, a host would be in two zones, or a server group has another policy.
+    :raises DroverError: an aggregate has an unknown host, a host would be in two zones, or a server
+        group has another policy.
     """
-    changes: list[Change] = []
+    changes: list[DefinitionChange] = []
     for section, items in sections.items():
         for item in items:
             name, before = item["name"], find(connection, section, item["name"])
             after, changed = keep_item(connection, section, item, now)
             if changed:
-                changes.append(Change(f"{check.WORDS[section]} {name}", before, after))
+                changes.append(DefinitionChange(f"{check.WORDS[section]} {name}", before, after))
     return changes
 
 

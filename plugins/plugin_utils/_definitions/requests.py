@@ -50,7 +50,8 @@ def names_flavor(definition: Definition) -> bool:
 def complete(definition: Definition, flavor: FlavorFields | None, place: str) -> Definition:
     """Fill in the sizes of a definition.
 
-    :param flavor: the flavor that it names, with vcpus, memory_mb and disk_gb; None if it names none.
+    :param flavor: the flavor that it names, with vcpus, memory_mb and disk_gb; None if it names
+        none.
     :param place: the beginning of a refusal.
     :returns: the definition with vcpus, memory_mb (MiB), disks, each with size_gb (GiB), and
         disk_gb, the sum of the disks in no pool.
@@ -84,7 +85,8 @@ def _disks(
         return [{"size_gb": first}] if first else []
     if own and not (disks and disks[0].get("size_gb") is None and not disks[0].get("source")):
         raise DroverError(
-            f"{place}: disk_gb is the size of the first disk, and disks says it too, or has no disk. Take one of them out."
+            f"{place}: disk_gb is the size of the first disk, and disks says it too, or has no"
+            " disk. Take one of them out."
         )
     sized: list[DefinedDisk] = []
     for number, disk in enumerate(disks, 1):
@@ -103,7 +105,9 @@ def _disks(
 
 
 def request(definition: Definition) -> dict[str, object]:
-    """Return the request of a definition with its sizes, as the lookup schedule takes it, without its server group."""
+    """Return the request of a definition with its sizes, as the lookup schedule takes it, without
+    its server group.
+    """
     fields = {key: definition.get(key) for key in KEYS if definition.get(key) is not None}
     ports = [
         {key: network.get(key) for key in request_fields.PORT_KEYS}
@@ -142,13 +146,15 @@ def _pool_specs(definition: Definition) -> dict[str, str]:
     for key in definition.get("extra_specs") or {}:
         if key in specs:
             raise DroverError(
-                f"Instance {definition['name']}: its disks ask for room or traits of their storage pools, and the extra spec {key} too. Take it out."
+                f"Instance {definition['name']}: its disks ask for room or traits of their storage"
+                f" pools, and the extra spec {key} too. Take it out."
             )
     return specs
 
 
 def _hardware_specs(definition: Definition) -> dict[str, str]:
-    """Return Nova's extra specs for the TPM and the Secure Boot of a definition, which ask for hosts with their traits (N1.3).
+    """Return Nova's extra specs for the TPM and the Secure Boot of a definition, which ask for
+    hosts with their traits (N1.3).
 
     They are recorded with the instance, so later moves ask for them again. As in its domain, these
     keys override all others.

@@ -26,12 +26,13 @@ ALIAS = "pci_passthrough:alias"
 OF_DOMAIN = ("hw:tpm_version", "hw:tpm_model", "os:secure_boot")
 _SMALL_PAGE = 4
 _NEW = (
-    "it is an extra spec of the instance itself, which no resize changes. Remove the instance and place it again, or take the key out of its "
-    "definition"
+    "it is an extra spec of the instance itself, which no resize changes. Remove the instance and"
+    " place it again, or take the key out of its definition"
 )
 _RESIZE = (
-    "resize it with drover.compute.instance_resize to a flavor of another name with the wanted extra specs, and name that flavor in the "
-    "definition. A resize to the flavor that it has changes nothing"
+    "resize it with drover.compute.instance_resize to a flavor of another name with the wanted"
+    " extra specs, and name that flavor in the definition. A resize to the flavor that it has"
+    " changes nothing"
 )
 
 
@@ -68,17 +69,17 @@ def differing(
     differences += [each for each in _topology(definition, there) if each.key not in named]
     return (
         differences
-        if _named(ALIAS) in named
+        if _name_of_extra_spec(ALIAS) in named
         else differences + _devices(definition, specs_wanted, there)
     )
 
 
 def _difference(key: str, there: Any, wanted: Any, way: str) -> Difference:
     texts = ["none" if each in (None, "") else str(each) for each in (there, wanted)]
-    return Difference(_named(key), texts[0], texts[1], way=way)
+    return Difference(_name_of_extra_spec(key), texts[0], texts[1], way=way)
 
 
-def _named(key: str) -> str:
+def _name_of_extra_spec(key: str) -> str:
     return f"extra spec {key}"
 
 

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The keys of a definitions file, one table for each kind of mapping.
 
-The reader, the JSON Schema, the page docs/definitions.md and the text of ansible-doc are made of these tables. check.py has the rules
-between keys. The keys of a request have the names of the lookup schedule.
+The reader, the JSON Schema, the page docs/definitions.md and the text of ansible-doc are made of
+these tables. check.py has the rules between keys. The keys of a request have the names of the
+lookup schedule.
 """
 
 from __future__ import annotations
@@ -50,12 +51,14 @@ DISK_FORMATS = ("qcow2", "raw", "vdi", "vhd", "vhdx", "vmdk", "iso", "ploop", "a
 
 def _name(value: str, place: str) -> str:
     # libvirt refuses / and line breaks; others cannot stand in XML at all.
-    # libvirt names files after the domain, NAME_VARS.fd being the longest, in at most 255 bytes. A count adds up to six.
+    # libvirt names files after the domain, NAME_VARS.fd being the longest, in at most 255 bytes. A
+    # count adds up to six.
     odd = len(value.encode("utf-8", "surrogatepass")) > 240
     odd |= odd_character(value) is not None
     if "/" in value or value in (".", "..") or odd or not value.strip() or len(value) > 200:
         raise DroverError(
-            f"{place}: a name has 1 to 200 characters, at most 240 bytes in UTF-8, no / and no control characters, and is not . or .."
+            f"{place}: a name has 1 to 200 characters, at most 240 bytes in UTF-8, no / and no"
+            " control characters, and is not . or .."
         )
     return value
 
@@ -88,12 +91,13 @@ def _labels(value: Any, place: str) -> dict[str, Any]:
 def _one_name(value: str, place: str) -> str:
     if "," in value:
         raise DroverError(
-            f"{place} must name one in each item, and {validation.shown(value)} has a comma. Write a list, such as [kvm1, kvm2]."
+            f"{place} must name one in each item, and {validation.shown(value)} has a comma. Write"
+            " a list, such as [kvm1, kvm2]."
         )
     return value
 
 
-def _names(value: Any, place: str) -> Any:
+def _check_names(value: Any, place: str) -> Any:
     return _one_name(value, place) if isinstance(value, str) else value
 
 
@@ -102,7 +106,8 @@ def _trait(value: str, place: str) -> str:
     if value not in known and not classes_and_traits.is_custom(value):
         meant = validation.did_you_mean(value, known)
         raise DroverError(
-            f"{place}: there is no trait {validation.shown(value)}{meant}. One of your own is CUSTOM_ and capital letters, digits and _."
+            f"{place}: there is no trait {validation.shown(value)}{meant}. One of your own is"
+            " CUSTOM_ and capital letters, digits and _."
         )
     return value
 
@@ -130,8 +135,9 @@ MIGRATION: Table = {key: _option(key, spec) for key, spec in migration_options.S
 POLICY: Table = {
     "move": Field(
         TEXT,
-        "`never`: it is not moved. `cold`: it is shut off for the move and started again after it. `live`: it is moved only while it runs. "
-        "By default a running instance moves live, and an instance that is off moves cold.",
+        "`never`: it is not moved. `cold`: it is shut off for the move and started again after it."
+        " `live`: it is moved only while it runs. By default a running instance moves live, and an"
+        " instance that is off moves cold.",
         "cold",
         choices=move_policy.MOVES,
     ),
@@ -159,13 +165,15 @@ POLICY: Table = {
 DISK: Table = {
     "size_gb": Field(
         GIB,
-        "Its size in GiB, or a size such as `2T`. The first disk may do without it: then `disk_gb` or the flavor says it.",
+        "Its size in GiB, or a size such as `2T`. The first disk may do without it: then `disk_gb`"
+        " or the flavor says it.",
         20,
         least=1,
     ),
     "image": Field(
         TEXT,
-        "The image behind the disk: the path of a file on the hypervisor, or the name of an image with a `source`.",
+        "The image behind the disk: the path of a file on the hypervisor, or the name of an image"
+        " with a `source`.",
         "/var/lib/libvirt/images/debian-12.qcow2",
         check=of_file,
         longest=LONGEST_PATH,
@@ -182,8 +190,8 @@ DISK: Table = {
     ),
     "pool": Field(
         TEXT,
-        "The [storage pool](pools.md) in which it is made, one of `drover_storage_pools`. By default the disk is a file in the folder "
-        "`drover_instances_path`.",
+        "The [storage pool](pools.md) in which it is made, one of `drover_storage_pools`. By"
+        " default the disk is a file in the folder `drover_instances_path`.",
         "fast",
     ),
     "traits": Field(
@@ -194,8 +202,9 @@ DISK: Table = {
     ),
     "source": Field(
         MAPPING,
-        "The disk exists, and the instance only gets it: it is never made, copied or removed. On the network it counts as nothing, or on `pool` "
-        "with `size_gb`. With a `path` it needs `size_gb`. `image`, `path` and `traits` do not go with it.",
+        "The disk exists, and the instance only gets it: it is never made, copied or removed. On"
+        " the network it counts as nothing, or on `pool` with `size_gb`. With a `path` it needs"
+        " `size_gb`. `image`, `path` and `traits` do not go with it.",
         {"protocol": "nbd", "name": "db-data", "hosts": [{"name": "store1.example.com"}]},
         fields=disk_sources.SOURCE,
     ),
@@ -215,14 +224,15 @@ NETWORK: Table = {
     ),
     "physical_network": Field(
         TEXT,
-        "The interface is a [device of the host](numa.md#network-devices): one with this `physical_network` in `drover_pci_device_specs`. "
-        "Give `vnic` with it.",
+        "The interface is a [device of the host](numa.md#network-devices): one with this"
+        " `physical_network` in `drover_pci_device_specs`. Give `vnic` with it.",
         "physnet1",
     ),
     "vnic": Field(
         TEXT,
-        "The way in which the guest gets the device. `direct`: the virtual function itself. `macvtap`: a card of the guest's model that takes all of the "
-        "virtual function. `direct-physical`: the physical function itself.",
+        "The way in which the guest gets the device. `direct`: the virtual function itself."
+        " `macvtap`: a card of the guest's model that takes all of the virtual function."
+        " `direct-physical`: the physical function itself.",
         "direct",
         choices=tuple(VNICS),
     ),
@@ -253,7 +263,8 @@ SERVER_GROUP: Table = {
     "name": Field(TEXT, "Its name.", "web", required=True),
     "policy": Field(
         TEXT,
-        "`anti-affinity`: its members are on different hosts. `affinity`: they are on one host. The soft policies only prefer such hosts.",
+        "`anti-affinity`: its members are on different hosts. `affinity`: they are on one host. The"
+        " soft policies only prefer such hosts.",
         "anti-affinity",
         choices=placement_groups.POLICIES,
         required=True,
@@ -281,7 +292,8 @@ _KEPT = "In the store, a key with the value null is removed, and keys that are n
 
 EXTRA_SPECS = Field(
     MAPPING,
-    "Requirements by Nova's names, such as `trait:CUSTOM_SSD`, `resources:VGPU` or `aggregate_instance_extra_specs:ssd`.",
+    "Requirements by Nova's names, such as `trait:CUSTOM_SSD`, `resources:VGPU` or"
+    " `aggregate_instance_extra_specs:ssd`.",
     {"aggregate_instance_extra_specs:ssd": "true"},
 )
 
@@ -293,7 +305,8 @@ FLAVORS: Table = {
     ),
     "disk_gb": Field(
         GIB,
-        "The disk in GiB, or a size such as `1T`. By default 0: the instance has only the disks that it names.",
+        "The disk in GiB, or a size such as `1T`. By default 0: the instance has only the disks"
+        " that it names.",
         20,
     ),
     "extra_specs": EXTRA_SPECS._replace(description=f"{EXTRA_SPECS.description} {_KEPT}"),
@@ -351,7 +364,8 @@ AGGREGATES: Table = {
     "remove_hosts": Field(LIST, "Hosts that are taken out of it.", ["kvm3"], items=_HOSTS),
     "metadata": Field(
         MAPPING,
-        f"Its metadata, which host filters read. `availability_zone` is the zone of its hosts. {_KEPT}",
+        "Its metadata, which host filters read. `availability_zone` is the zone of its hosts."
+        f" {_KEPT}",
         {"ssd": "true"},
     ),
 }
@@ -409,7 +423,8 @@ DESTINATION: Table = {
 INSTANCE: Table = {
     "name": Field(
         TEXT,
-        "Its name, of at most 200 characters and 240 bytes in UTF-8. No `/` and no control characters.",
+        "Its name, of at most 200 characters and 240 bytes in UTF-8. No `/` and no control"
+        " characters.",
         "web1",
         required=True,
         check=_name,
@@ -417,15 +432,16 @@ INSTANCE: Table = {
     ),
     "count": Field(
         WHOLE,
-        "So many equal instances. They are named NAME-1, NAME-2 and so on. `place` does not write their hosts and uuids into the file: the "
-        "store knows each by its name.",
+        "So many equal instances. They are named NAME-1, NAME-2 and so on. `place` does not write"
+        " their hosts and uuids into the file: the store knows each by its name.",
         3,
         least=1,
         most=MAX_INSTANCES,
     ),
     "flavor": Field(
         (TEXT, MAPPING),
-        "The name of a flavor of the file or of the store, or a flavor in place: sizes and extra specs.",
+        "The name of a flavor of the file or of the store, or a flavor in place: sizes and extra"
+        " specs.",
         "small",
         fields=FLAVOR,
     ),
@@ -437,8 +453,9 @@ INSTANCE: Table = {
     ),
     "disk_gb": Field(
         GIB,
-        "The size of its first disk in GiB, or a size such as `1T`, if `disks` does not say it. By default the size in the flavor. An instance "
-        "without `disks` has one disk of this size; with 0 it has none.",
+        "The size of its first disk in GiB, or a size such as `1T`, if `disks` does not say it. By"
+        " default the size in the flavor. An instance without `disks` has one disk of this size;"
+        " with 0 it has none.",
         20,
     ),
     "disks": Field(
@@ -447,8 +464,9 @@ INSTANCE: Table = {
     "networks": Field(LIST, "Its network interfaces.", [{"bridge": "br0"}], fields=NETWORK),
     "image": Field(
         (TEXT, MAPPING),
-        "The image: its name under `images` or in the store, or a mapping with name and properties. Host filters read its properties. "
-        "If an image with a name has a `source`, the first disk is made from it, unless the disk has an `image` of its own.",
+        "The image: its name under `images` or in the store, or a mapping with name and properties."
+        " Host filters read its properties. If an image with a name has a `source`, the first disk"
+        " is made from it, unless the disk has an `image` of its own.",
         "debian-12",
         fields=IMAGE,
     ),
@@ -478,21 +496,21 @@ INSTANCE: Table = {
         MAPPING, "The host for it.", {"host": "kvm1"}, fields=DESTINATION
     ),
     "ignore_hosts": Field(
-        (TEXT, LIST), "Hosts that it must not be on.", ["kvm3"], items=_HOSTS, check=_names
+        (TEXT, LIST), "Hosts that it must not be on.", ["kvm3"], items=_HOSTS, check=_check_names
     ),
     "force_hosts": Field(
         (TEXT, LIST),
         "The only hosts that it may be on. Only room, zone and the status of the host are checked.",
         ["kvm1"],
         items=_HOSTS,
-        check=_names,
+        check=_check_names,
     ),
     "force_nodes": Field(
         (TEXT, LIST),
         "The only compute nodes that it may be on. Only room, zone and the status are checked.",
         ["kvm1"],
         items=_HOSTS,
-        check=_names,
+        check=_check_names,
     ),
     "scheduler": Field(
         MAPPING,

@@ -65,7 +65,10 @@ REFUSALS = {
     ),
     host_answer.BY_SYSTEM: (
         "lets this controller log in and then runs nothing",
-        "See to it from its console: whether its disk is full, and whether privilege escalation (become) works",
+        (
+            "See to it from its console: whether its disk is full, and whether privilege escalation"
+            " (become) works"
+        ),
     ),
 }
 #: A rule that applies, the next step, and the reason.
@@ -168,22 +171,27 @@ def decide(evidence: Evidence, limits: Limits = Limits(), lifted: Collection[str
             return Decision(
                 NOTHING,
                 "contradiction",
-                f"The power driver of {host} says that it is off, but {alive}: the driver is wrong, or controls another machine. "
-                "Correct drover_power_address.",
+                f"The power driver of {host} says that it is off, but {alive}: the driver is wrong,"
+                " or controls another machine. Correct drover_power_address.",
             )
-        held_back = _first([*_unclear(evidence), *_in_use(evidence)], lifted)
+        held_back = _first_decision([*_unclear(evidence), *_in_use(evidence)], lifted)
         return held_back or Decision(
             RESTART, None, f"{host} is off, as its power driver says, and nobody can reach it."
         )
     if evidence.said:
         if alive:
-            sentence = f"You say that {host} is powered off, but {alive}. Its instances may run. Switch it off first"
+            sentence = (
+                f"You say that {host} is powered off, but {alive}. Its instances may run. Switch it"
+                " off first"
+            )
             return Decision(
                 NOTHING,
                 "contradiction",
                 f"{sentence}, or leave out drover_host_is_off where it has a power driver.",
             )
-        held_back = _first([*_says_on(evidence), *_unclear(evidence), *_in_use(evidence)], lifted)
+        held_back = _first_decision(
+            [*_says_on(evidence), *_unclear(evidence), *_in_use(evidence)], lifted
+        )
         return held_back or Decision(
             RESTART, None, f"{host} is off, as a person says, and nobody can reach it."
         )
@@ -195,10 +203,11 @@ def decide(evidence: Evidence, limits: Limits = Limits(), lifted: Collection[str
         return Decision(
             SOFT_FENCE,
             None,
-            f"{host} answers over SSH, only its libvirt does not: libvirt is restarted there, and its instances run on.",
+            f"{host} answers over SSH, only its libvirt does not: libvirt is restarted there, and"
+            " its instances run on.",
         )
     # These rules hold also for a fence of its storage, which needs no driver.
-    held_back = _first([*_lives(evidence, reached), *_not_now(evidence, limits)], lifted)
+    held_back = _first_decision([*_lives(evidence, reached), *_not_now(evidence, limits)], lifted)
     if held_back is not None:
         return held_back
     if evidence.power == "none":
@@ -218,11 +227,14 @@ def decide(evidence: Evidence, limits: Limits = Limits(), lifted: Collection[str
     return Decision(HARD_FENCE, None, f"The power of {host} is cut: its power driver {says}.")
 
 
-def _first(rules: Iterable[Objection], lifted: Collection[str]) -> Decision | None:
+def _first_decision(rules: Iterable[Objection], lifted: Collection[str]) -> Decision | None:
     """Return the decision by the first rule that applies and is not lifted."""
     for rule, act, sentence in rules:
         if rule not in lifted:
-            with_force = f"{sentence} To go on all the same: -e drover_evacuate_force={rule}, which lifts just this rule."
+            with_force = (
+                f"{sentence} To go on all the same: -e drover_evacuate_force={rule}, which lifts"
+                " just this rule."
+            )
             return Decision(act, rule, with_force)
     return None
 
@@ -235,8 +247,11 @@ def _says_on(evidence: Evidence) -> Iterator[Objection]:
         yield (
             "driver_says_on",
             NOTHING,
-            f"You say that {evidence.host} is powered off, but its power driver says that it is on. Make sure that you switched off this "
-            "machine; or leave out drover_host_is_off, and the driver cuts its power.",
+            (
+                f"You say that {evidence.host} is powered off, but its power driver says that it is"
+                " on. Make sure that you switched off this machine; or leave out"
+                " drover_host_is_off, and the driver cuts its power."
+            ),
         )
 
 
@@ -246,8 +261,11 @@ def _unclear(evidence: Evidence) -> Iterator[Objection]:
         yield (
             "unclear_answer",
             NOTHING,
-            f"It is not known whether {evidence.host} answers over SSH, which says: {as_sentence(evidence.unclear)} Correct the way from "
-            "this controller to it (its name, its proxy, its keys), and run this again.",
+            (
+                f"It is not known whether {evidence.host} answers over SSH, which says:"
+                f" {as_sentence(evidence.unclear)} Correct the way from this controller to it (its"
+                " name, its proxy, its keys), and run this again."
+            ),
         )
 
 
@@ -257,9 +275,13 @@ def _in_use(evidence: Evidence) -> Iterator[Objection]:
         yield (
             "storage_active",
             WAIT,
-            f"Nobody can reach {evidence.host}, but disks of its instances are in use: they run, or its locks have not expired yet. "
-            "See that it is this machine that is off or cut off, mend its network, or run this again in some minutes. Where some were "
-            "started on other hosts by hand, run drover.compute.discover first, which finds them there.",
+            (
+                f"Nobody can reach {evidence.host}, but disks of its instances are in use: they"
+                " run, or its locks have not expired yet. See that it is this machine that is off"
+                " or cut off, mend its network, or run this again in some minutes. Where some were"
+                " started on other hosts by hand, run drover.compute.discover first, which finds"
+                " them there."
+            ),
         )
 
 
@@ -274,7 +296,10 @@ def _lives(evidence: Evidence, reached: Sequence[str]) -> Iterator[Objection]:
         yield (
             "login_refused",
             NOTHING,
-            f"{host} answers and {how}: it lives, or another machine has its address. {to_do}, and run this again.",
+            (
+                f"{host} answers and {how}: it lives, or another machine has its address. {to_do},"
+                " and run this again."
+            ),
         )
     yield from _unclear(evidence)
     if not evidence.ssh:
@@ -282,15 +307,21 @@ def _lives(evidence: Evidence, reached: Sequence[str]) -> Iterator[Objection]:
             yield (
                 "peers_reach",
                 NOTHING,
-                f"{host} does not answer here, but {' and '.join(reached)} can reach it: it lives, and only the network between "
-                "this controller and it is broken. Mend that.",
+                (
+                    f"{host} does not answer here, but {' and '.join(reached)} can reach it: it"
+                    " lives, and only the network between this controller and it is broken. Mend"
+                    " that."
+                ),
             )
         elif not any(answer is False for answer in evidence.peers.values()):
             yield (
                 "no_witness",
                 NOTHING,
-                f"{host} does not answer here, and no other host could be asked whether it lives: it may be the network of this "
-                "controller that is broken. Make sure that the other hosts can be reached.",
+                (
+                    f"{host} does not answer here, and no other host could be asked whether it"
+                    " lives: it may be the network of this controller that is broken. Make sure"
+                    " that the other hosts can be reached."
+                ),
             )
         yield from _in_use(evidence)
 
@@ -329,31 +360,41 @@ def _not_now(evidence: Evidence, limits: Limits) -> Iterator[Objection]:
         yield (
             "many_down",
             WAIT,
-            f"{evidence.down} of {evidence.hosts} hosts look dead at the same time: that is a network, a power supply or a storage more "
-            "often than that many hosts. Find out which; run drover.compute.discover to see who is back.",
+            (
+                f"{evidence.down} of {evidence.hosts} hosts look dead at the same time: that is a"
+                " network, a power supply or a storage more often than that many hosts. Find out"
+                " which; run drover.compute.discover to see who is back."
+            ),
         )
     if evidence.started is not None and evidence.started < limits.start_seconds:
         yield (
             "just_started",
             WAIT,
-            f"This controller started {int(evidence.started)} s ago, and {host} may be starting too. "
-            f"Run this again in {_left(limits.start_seconds, evidence.started)} s.",
+            (
+                f"This controller started {int(evidence.started)} s ago, and {host} may be starting"
+                f" too. Run this again in {_seconds_left(limits.start_seconds, evidence.started)} s."
+            ),
         )
     if evidence.unseen is not None and evidence.unseen < limits.down_seconds:
         yield (
             "too_early",
             WAIT,
-            f"{host} was seen up {int(evidence.unseen)} s ago: it may only be restarting. "
-            f"Run this again in {_left(limits.down_seconds, evidence.unseen)} s.",
+            (
+                f"{host} was seen up {int(evidence.unseen)} s ago: it may only be restarting. "
+                f"Run this again in {_seconds_left(limits.down_seconds, evidence.unseen)} s."
+            ),
         )
     if evidence.fenced is not None and evidence.fenced < limits.quiet_seconds:
         yield (
             "quiet_time",
             WAIT,
-            f"A host was fenced {int(evidence.fenced)} s ago, and one at a time is enough until that has settled. "
-            f"Run this again in {_left(limits.quiet_seconds, evidence.fenced)} s.",
+            (
+                f"A host was fenced {int(evidence.fenced)} s ago, and one at a time is enough until"
+                " that has settled. Run this again in"
+                f" {_seconds_left(limits.quiet_seconds, evidence.fenced)} s."
+            ),
         )
 
 
-def _left(limit: float, passed: float) -> int:
+def _seconds_left(limit: float, passed: float) -> int:
     return int(limit - passed) + 1

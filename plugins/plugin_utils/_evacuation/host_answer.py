@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The decision if a host answers, from the result of a task on it and from a TCP connection to it.
 
-Any reaction is an answer: a refused login, a closed port, a dropped connection. Only messages that are known to mean silence count
-as silence; the meaning of all others is unclear.
+Any reaction is an answer: a refused login, a closed port, a dropped connection. Only messages that
+are known to mean silence count as silence; the meaning of all others is unclear.
 """
 
 from __future__ import annotations
@@ -23,10 +23,17 @@ LATE = "late"
 #: the login but cannot run anything. See fencing.REFUSALS.
 BY_LOGIN, BY_KEY, BY_PORT, BY_SERVER, BY_SYSTEM = "login", "host_key", "port", "server", "system"
 
-_SILENCE = "(?:Connection timed out|Operation timed out|No route to host|Network is unreachable|Host is (?:down|unreachable))"
+_SILENCE = (
+    "(?:Connection timed out|Operation timed out|No route to host|Network is unreachable|Host is"
+    " (?:down|unreachable))"
+)
 _REFUSAL = "(?:Connection refused|Connection reset)"
-#: The connection leads through another host or a program, and messages about a connection are about that one.
-_PROXY = r"UNKNOWN port 65535|stdio forwarding failed|channel \d+: open failed|proxy dialer did not pass back a connection"
+#: The connection leads through another host or a program, and messages about a connection are about
+#: that one.
+_PROXY = (
+    r"UNKNOWN port 65535|stdio forwarding failed|channel \d+: open failed|proxy dialer did not pass"
+    r" back a connection"
+)
 #: (pattern, meaning, reason of a refusal) of messages of OpenSSH and of the usual programs for its
 #: ProxyCommand; the first match counts.
 _WORDS: list[tuple[str, str, str]] = [
@@ -38,7 +45,8 @@ _WORDS: list[tuple[str, str, str]] = [
     (rf"(?s){_REFUSAL}.*proxy dialer did not pass back a connection", REFUSED, BY_PORT),
     (r"proxy dialer did not pass back a connection", SILENT, ""),
     (r"Received disconnect from UNKNOWN port 65535", REFUSED, BY_LOGIN),
-    # Otherwise the proxy has ended, or waits for the host, and other messages may be about the proxy.
+    # Otherwise the proxy has ended, or waits for the host, and other messages may be about the
+    # proxy.
     (r"UNKNOWN port 65535|stdio forwarding failed", UNCLEAR, ""),
     (r"Connection closed by (?!remote host)\S+ port \d+", REFUSED, BY_SERVER),
     (r"kex_exchange_identification: Connection closed by remote host", UNCLEAR, ""),
@@ -46,7 +54,10 @@ _WORDS: list[tuple[str, str, str]] = [
     # answered.
     (r"timed out during banner exchange", REFUSED, BY_SERVER),
     (
-        r"kex_exchange_identification: (?:read|write):|banner line contains invalid characters|Bad remote protocol",
+        (
+            r"kex_exchange_identification: (?:read|write):|banner line contains invalid"
+            r" characters|Bad remote protocol"
+        ),
         REFUSED,
         BY_SERVER,
     ),
@@ -63,7 +74,10 @@ _WORDS: list[tuple[str, str, str]] = [
     (r"Timeout, server \S+ not responding", SILENT, ""),
     # Messages of Ansible and paramiko.
     (
-        r"Failed to create temporary directory|No space left on device|waiting for privilege escalation prompt",
+        (
+            r"Failed to create temporary directory|No space left on device|waiting for privilege"
+            r" escalation prompt"
+        ),
         REFUSED,
         BY_SYSTEM,
     ),
@@ -73,8 +87,10 @@ _WORDS: list[tuple[str, str, str]] = [
 
 
 @dataclasses.dataclass(frozen=True)
-class Said:
-    """The result of a task on the host. means: LOGIN, REFUSED, SILENT, UNCLEAR or LATE. words: the message. refusal: why REFUSED."""
+class HostTaskResult:
+    """The result of a task on the host. means: LOGIN, REFUSED, SILENT, UNCLEAR or LATE. words: the
+    message. refusal: why REFUSED.
+    """
 
     means: str
     proxied: bool
@@ -89,7 +105,7 @@ class Said:
         return self.proxied or self.means in (LOGIN, REFUSED)
 
 
-class Answer(NamedTuple):
+class HostAnswer(NamedTuple):
     """The answer of a host. means: a result of judge(). words: the messages. reached: True if TCP
     answered; None if it was not tried.
 
@@ -103,34 +119,35 @@ class Answer(NamedTuple):
     refusal: str = ""
 
 
-def read(result: Mapping[str, Any]) -> Said:
+def read(result: Mapping[str, Any]) -> HostTaskResult:
     """Interpret the result of a task.
 
     :param result: the registered result of a module that only reads.
     """
-    words = _plain(str(result.get("msg") or ""))
+    words = _remove_debug_messages(str(result.get("msg") or ""))
     if not result.get("failed") and not result.get("unreachable"):
-        return Said(LOGIN, False, "")
+        return HostTaskResult(LOGIN, False, "")
     if result.get("not_this_host"):
         # Behind a proxy, the address can show another machine.
-        return Said(UNCLEAR, True, words)
+        return HostTaskResult(UNCLEAR, True, words)
     if not result.get("unreachable"):
         if result.get("timedout") or re.search("imed out after|expected time frame", words):
-            return Said(LATE, False, words)
-        # Only these keys, of the module itself or the host's shell, prove that the host did anything.
+            return HostTaskResult(LATE, False, words)
+        # Only these keys, of the module itself or the host's shell, prove that the host did
+        # anything.
         if any(
             result.get(key) is not None for key in ("content", "invocation", "module_stdout", "rc")
         ):
-            return Said(LOGIN, False, words)
-        return Said(UNCLEAR, False, words)
+            return HostTaskResult(LOGIN, False, words)
+        return HostTaskResult(UNCLEAR, False, words)
     means, refusal = next(
         ((meaning, why) for pattern, meaning, why in _WORDS if re.search(pattern, words)),
         (UNCLEAR, ""),
     )
-    return Said(means, re.search(_PROXY, words) is not None, words, refusal)
+    return HostTaskResult(means, re.search(_PROXY, words) is not None, words, refusal)
 
 
-def judge(said: Said, tcp: bool | None) -> str:
+def judge(said: HostTaskResult, tcp: bool | None) -> str:
     """Decide whether the host answers: LOGIN, REFUSED, SILENT or UNCLEAR.
 
     :param tcp: whether it answers over TCP; None if that could not be tried.
@@ -144,7 +161,7 @@ def judge(said: Said, tcp: bool | None) -> str:
     return said.means
 
 
-def refusal(said: Said, closed: bool) -> str:
+def refusal(said: HostTaskResult, closed: bool) -> str:
     """Return the reason why a host with the answer REFUSED lets no user in.
 
     :param closed: whether TCP shows that its port is closed.
@@ -152,7 +169,7 @@ def refusal(said: Said, closed: bool) -> str:
     return said.refusal or (BY_PORT if closed else BY_SERVER)
 
 
-def _plain(words: str) -> str:
+def _remove_debug_messages(words: str) -> str:
     """Remove ssh's debug messages (-vvv)."""
     lines = [line.strip() for line in words.splitlines()]
     return "\n".join(line for line in lines if line and not re.match(r"debug\d: |OpenSSH_", line))

@@ -31,8 +31,10 @@ def make(
         "name": name or host,
         "uuid": uuid,
         "host": host,
-        "since": datetime.datetime.fromtimestamp(since, datetime.timezone.utc).isoformat(
-            timespec="seconds"
+        "since": (
+            datetime.datetime.fromtimestamp(since, datetime.timezone.utc).isoformat(
+                timespec="seconds"
+            )
         ),
         "sentence": sentence,
         **more,

@@ -42,8 +42,8 @@ class FindingEvents:
             events[(CAPACITY,)] = event.make(
                 CAPACITY,
                 now,
-                f"If {loss['host']} is lost, its instances do not fit on the other hosts. To do: add a host, or make room "
-                "(drover.compute.capacity, drover.compute.rebalance).",
+                f"If {loss['host']} is lost, its instances do not fit on the other hosts. To do:"
+                " add a host, or make room (drover.compute.capacity, drover.compute.rebalance).",
                 loss["host"],
             )
         for finding in findings:
@@ -55,14 +55,18 @@ class FindingEvents:
                 events[key] = event.make(
                     AUDIT,
                     now,
-                    f"{finding['name'] or finding['provider'] or finding['uuid']}: {as_sentence(finding['why'])} {as_sentence(finding['advice'])}",
+                    f"{finding['name'] or finding['provider'] or finding['uuid']}:"
+                    f" {as_sentence(finding['why'])} {as_sentence(finding['advice'])}",
                     finding["host"],
                     finding["uuid"],
                     finding["name"],
                     finding=finding["kind"],
                 )
         for host, why in (reboots or {}).items():
-            sentence = f"{host} needs a reboot: {why}. To do: drover.compute.rolling_maintenance --limit {host}."
+            sentence = (
+                f"{host} needs a reboot: {why}. To do: drover.compute.rolling_maintenance --limit"
+                f" {host}."
+            )
             events[(REBOOT, host)] = event.make(REBOOT, now, sentence, host)
         new = [made for key, made in events.items() if self._said.get(key) != made["sentence"]]
         self._said = {key: made["sentence"] for key, made in events.items()}

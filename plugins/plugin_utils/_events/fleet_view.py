@@ -22,7 +22,7 @@ from .observations import View
 ONE_MORE = {"name": "1 vCPU, 1 GiB", "vcpus": 1, "memory_mb": 1024, "disk_gb": 0}
 
 
-class Findings(NamedTuple):
+class FleetFindings(NamedTuple):
     """The capacity for the smallest flavor, the findings of the audit, and the reasons why hosts
     need a reboot.
     """
@@ -63,7 +63,7 @@ class FleetView:
                 watched.quiet(connection), hosts, instances, watched.recorded(connection, uuids)
             )
 
-    def findings(self) -> Findings:
+    def findings(self) -> FleetFindings:
         """Count the capacity and check the store."""
         policy = policy_file.combined({}, None, None)
         with self._store.read() as connection:
@@ -73,4 +73,4 @@ class FleetView:
                 flavors = [ONE_MORE]
             (counted,) = capacity.count(connection, flavors, policy, loss=True)
             findings = list(audit.audit(connection, time.time())["left"])
-            return Findings(counted, findings, watched.reboot_signs(connection))
+            return FleetFindings(counted, findings, watched.reboot_signs(connection))

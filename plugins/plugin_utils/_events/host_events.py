@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from .._evacuation import fencing, host_answer
 from . import event
-from .observations import Answered, Connected, Lost, View
+from .observations import HostAnswered, HostConnected, HostLost, View
 
 #: A host that was lost this number of times within flap_seconds is flapping.
 FLAPS = 3
@@ -75,7 +75,7 @@ class HostEvents:
         """True if tick() has nothing to check."""
         return not self._open
 
-    def lost(self, seen: Lost) -> None:
+    def lost(self, seen: HostLost) -> None:
         """Record that libvirt does not answer."""
         host = self._hosts.get(seen.host)
         if host is None or host.lost is not None:
@@ -85,7 +85,7 @@ class HostEvents:
         host.losses.append(seen.at)
         self._open.add(seen.host)
 
-    def answered(self, seen: Answered) -> None:
+    def answered(self, seen: HostAnswered) -> None:
         """Record the answer of a host with a libvirt that does not answer."""
         host = self._hosts.get(seen.host)
         if host is not None and host.lost is not None:
@@ -95,7 +95,7 @@ class HostEvents:
                 seen.refusal,
             )
 
-    def connected(self, seen: Connected) -> list[event.Event]:
+    def connected(self, seen: HostConnected) -> list[event.Event]:
         """Record that libvirt answers; report that the host is back, if an event said that it is
         away.
         """
@@ -112,7 +112,9 @@ class HostEvents:
         was, host.said = host.said, None
         self._open.discard(name)
         return [
-            _back(name, seen.at, f"It was away since {event.clock(since)} ({int(away)} s, {was}).")
+            _back_event(
+                name, seen.at, f"It was away since {event.clock(since)} ({int(away)} s, {was})."
+            )
         ]
 
     def tick(self, now: float, view: View) -> list[event.Event]:
@@ -141,9 +143,9 @@ class HostEvents:
             if decision.rule == "many_down":
                 many.add(name)
             elif decision.act == fencing.SOFT_FENCE or decision.rule == "login_refused":
-                self._say(events, host, ALONE, _alone(name, host))
+                self._add_event_once(events, host, ALONE, _alone_event(name, host))
             elif decision.act in (fencing.WORD, fencing.HARD_FENCE):
-                self._say(events, host, SILENT, _silent(name, host, now))
+                self._add_event_once(events, host, SILENT, _silent(name, host, now))
         if many and not many <= self._fleet:
             self._fleet = frozenset(down)
             events.append(
@@ -175,7 +177,7 @@ class HostEvents:
             host.losses.clear()
             if host.lost is None:
                 found.append(
-                    _back(
+                    _back_event(
                         name,
                         now,
                         f"It came and went, and is steady since {event.clock(host.turned)}.",
@@ -188,7 +190,9 @@ class HostEvents:
         return host.flapping
 
     @staticmethod
-    def _say(found: list[event.Event], host: _Host, kind: str, made: event.Event) -> None:
+    def _add_event_once(
+        found: list[event.Event], host: _Host, kind: str, made: event.Event
+    ) -> None:
         """Report an event once."""
         if host.said != kind:
             host.said = kind
@@ -205,13 +209,14 @@ def _silent(name: str, host: _Host, now: float) -> event.Event:
     return event.make(
         SILENT,
         lost,
-        f"{name} is silent since {event.clock(lost)} ({int(now - lost)} s): neither its libvirt nor SSH answers{_words(host)}. "
-        f"To do: drover.compute.evacuate with drover_host={name}, which finds out by itself whether it is off before anything starts elsewhere.",
+        f"{name} is silent since {event.clock(lost)} ({int(now - lost)} s): neither its libvirt nor"
+        f" SSH answers{_words(host)}. To do: drover.compute.evacuate with drover_host={name}, which"
+        " finds out by itself whether it is off before anything starts elsewhere.",
         name,
     )
 
 
-def _alone(name: str, host: _Host) -> event.Event:
+def _alone_event(name: str, host: _Host) -> event.Event:
     lost, login = host.lost or 0.0, host.means == host_answer.LOGIN
     to_do = (
         "restart libvirt there"
@@ -221,19 +226,20 @@ def _alone(name: str, host: _Host) -> event.Event:
     return event.make(
         ALONE,
         lost,
-        f"The libvirt of {name} does not answer since {event.clock(lost)}, but the host does: its instances may run on, and nothing is to be "
-        f"evacuated. To do: {to_do}.",
+        f"The libvirt of {name} does not answer since {event.clock(lost)}, but the host does: its"
+        f" instances may run on, and nothing is to be evacuated. To do: {to_do}.",
         name,
         login=login,
     )
 
 
-def _back(name: str, at: float, why: str) -> event.Event:
+def _back_event(name: str, at: float, why: str) -> event.Event:
     return event.make(
         BACK,
         at,
-        f"{name} is back: its libvirt answers. {why} To do: drover.compute.discover with drover_hypervisors={name}; "
-        "if it was evacuated, drover.compute.undrain when it is sound.",
+        f"{name} is back: its libvirt answers. {why} To do: drover.compute.discover with"
+        f" drover_hypervisors={name}; if it was evacuated, drover.compute.undrain when it is"
+        " sound.",
         name,
         changed_hosts=[name],
     )
@@ -244,8 +250,9 @@ def _flapping(name: str, host: _Host, times: int, seconds: float) -> event.Event
     return event.make(
         FLAPPING,
         host.losses[0],
-        f"{name} comes and goes: its libvirt was lost {times} times in {minutes} min. Nothing is said of it until it was steady for "
-        f"{minutes} min. To do: look at its network and at its libvirt{_words(host)}.",
+        f"{name} comes and goes: its libvirt was lost {times} times in {minutes} min. Nothing is"
+        f" said of it until it was steady for {minutes} min. To do: look at its network and at its"
+        f" libvirt{_words(host)}.",
         name,
         times=times,
     )
@@ -256,7 +263,8 @@ def _many(names: list[str], hosts: int, since: float) -> event.Event:
     return event.make(
         FLEET,
         since,
-        f"{len(names)} of {hosts} hosts are silent at the same time: {shown}. That is a network, a power supply or a storage more often than so "
-        "many hosts, so nothing is done. To do: find out which; hosts that stay silent alone are said one by one.",
+        f"{len(names)} of {hosts} hosts are silent at the same time: {shown}. That is a network, a"
+        " power supply or a storage more often than so many hosts, so nothing is done. To do: find"
+        " out which; hosts that stay silent alone are said one by one.",
         hosts=names,
     )

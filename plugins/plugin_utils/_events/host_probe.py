@@ -58,10 +58,10 @@ class Way(NamedTuple):
         return cls(parts.hostname, port, [*words, "--", parts.hostname, "true"])
 
 
-async def ask(way: Way) -> host_answer.Answer:
+async def ask(way: Way) -> host_answer.HostAnswer:
     """Probe a host once."""
     if way.address is None:
-        return host_answer.Answer(host_answer.LOGIN)
+        return host_answer.HostAnswer(host_answer.LOGIN)
     tried: dict[str, Any] = (
         await _by_ssh(way.ssh) if way.ssh else {"failed": True, "timedout": True}
     )

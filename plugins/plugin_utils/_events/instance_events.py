@@ -16,7 +16,7 @@ import dataclasses
 import shlex
 
 from . import event, observations
-from .observations import Changed, Connected, Domain, View
+from .observations import DomainChanged, HostConnected, ObservedDomain, View
 
 #: Seconds without a further change, after which a change is judged.
 SETTLED = 1.0
@@ -69,12 +69,12 @@ class InstanceEvents:
         are not a change.
         """
         for uuid in list(self._states.pop(host, ())):
-            self._left(uuid, host)
+            self._leave_host(uuid, host)
             change = self._changes.get(uuid)
             if change is not None and change.was is not None and change.was[0] == host:
                 del self._changes[uuid]
 
-    def connected(self, seen: Connected) -> list[event.Event]:
+    def connected(self, seen: HostConnected) -> list[event.Event]:
         """Compare all domains of a host with its former ones; the first time there is nothing to
         compare.
         """
@@ -91,17 +91,17 @@ class InstanceEvents:
             return events
         present = {domain.uuid for domain in seen.domains}
         gone = [
-            Domain(uuid, self._names.get(uuid, uuid), observations.GONE)
+            ObservedDomain(uuid, self._names.get(uuid, uuid), observations.GONE)
             for uuid in states
             if uuid not in present
         ]
         return [
             made
             for domain in [*seen.domains, *gone]
-            for made in self.changed(Changed(seen.host, seen.at, domain))
+            for made in self.changed(DomainChanged(seen.host, seen.at, domain))
         ]
 
-    def changed(self, seen: Changed) -> list[event.Event]:
+    def changed(self, seen: DomainChanged) -> list[event.Event]:
         """Record the state of a domain."""
         domain, host = seen.domain, seen.host
         uuid = domain.uuid
@@ -123,7 +123,7 @@ class InstanceEvents:
         reason = "" if domain.reason == observations.UNDEFINED else domain.reason
         change = self._changes.get(uuid)
         if change is None:
-            self._changes[uuid] = _Change(self._place(uuid), seen.at, seen.at, reason)
+            self._changes[uuid] = _Change(self._place_of_instance(uuid), seen.at, seen.at, reason)
         else:
             change.last = max(change.last, seen.at)
             change.reason = reason or change.reason
@@ -136,7 +136,7 @@ class InstanceEvents:
         for uuid, change in list(self._changes.items()):
             if now - change.last < SETTLED:
                 continue
-            now_at = self._place(uuid)
+            now_at = self._place_of_instance(uuid)
             ends = {place[0] for place in (change.was, now_at) if place is not None}
             if uuid in view.busy_instances or not ends.isdisjoint(view.busy_hosts):
                 continue
@@ -190,15 +190,16 @@ class InstanceEvents:
         return event.make(
             CRASH,
             at,
-            f"{name} crashed on {host} at {event.clock(at)}{often}: its QEMU has ended, and nobody stopped it. To do: drover.compute.instance_start; "
-            f"the reason is in /var/log/libvirt/qemu/{name}.log there.",
+            f"{name} crashed on {host} at {event.clock(at)}{often}: its QEMU has ended, and nobody"
+            " stopped it. To do: drover.compute.instance_start; the reason is in"
+            f" /var/log/libvirt/qemu/{name}.log there.",
             host,
             uuid,
             name,
             crashes_last_hour=len(times),
         )
 
-    def _io_error(self, host: str, at: float, domain: Domain) -> list[event.Event]:
+    def _io_error(self, host: str, at: float, domain: ObservedDomain) -> list[event.Event]:
         if domain.state != observations.PAUSED:
             self._paused.discard(domain.uuid)
             return []
@@ -209,31 +210,32 @@ class InstanceEvents:
             event.make(
                 PAUSE,
                 at,
-                f"{domain.name} is paused on {host} since {event.clock(at)}, because its disk could not be written. To do: make room on its storage "
-                f"or repair it (df -h on {host}), then: virsh resume {shlex.quote(domain.name)}.",
+                f"{domain.name} is paused on {host} since {event.clock(at)}, because its disk could"
+                f" not be written. To do: make room on its storage or repair it (df -h on {host}),"
+                f" then: virsh resume {shlex.quote(domain.name)}.",
                 host,
                 domain.uuid,
                 domain.name,
             )
         ]
 
-    def _place(self, uuid: str) -> Place | None:
+    def _place_of_instance(self, uuid: str) -> Place | None:
         """Return the place of an instance: the host on which it runs, if it runs."""
         places = [(host, self._states[host][uuid]) for host in self._hosts.get(uuid, ())]
         return min(places, key=lambda place: (_ORDER.index(place[1]), place[0])) if places else None
 
-    def _record(self, host: str, domain: Domain) -> None:
+    def _record(self, host: str, domain: ObservedDomain) -> None:
         states = self._states[host]
         if domain.state == observations.GONE:
             states.pop(domain.uuid, None)
-            self._left(domain.uuid, host)
+            self._leave_host(domain.uuid, host)
             return
         if domain.uuid not in states:
             self._hosts[domain.uuid] = (*self._hosts.get(domain.uuid, ()), host)
         states[domain.uuid] = domain.state
         self._names[domain.uuid] = domain.name
 
-    def _left(self, uuid: str, host: str) -> None:
+    def _leave_host(self, uuid: str, host: str) -> None:
         left = tuple(each for each in self._hosts.get(uuid, ()) if each != host)
         if left:
             self._hosts[uuid] = left
@@ -255,8 +257,8 @@ def _stopped(uuid: str, name: str, host: str, change: _Change, gone: bool) -> ev
     return event.make(
         STOPPED,
         change.began,
-        f"{name} stopped on {host} at {event.clock(change.began)} without drover.compute: {how}. To do: nothing if that was wanted; "
-        "otherwise drover.compute.instance_start.",
+        f"{name} stopped on {host} at {event.clock(change.began)} without drover.compute: {how}. To"
+        " do: nothing if that was wanted; otherwise drover.compute.instance_start.",
         host,
         uuid,
         name,
@@ -269,8 +271,9 @@ def _moved(uuid: str, name: str, source: str, destination: str | None, at: float
     return event.make(
         MOVED,
         at,
-        f"{name} was moved from {source} to {destination or 'a host that is not watched'} at {event.clock(at)} without drover.compute. To do: "
-        f"drover.compute.discover of both hosts, so that the store knows it.",
+        f"{name} was moved from {source} to {destination or 'a host that is not watched'} at"
+        f" {event.clock(at)} without drover.compute. To do: drover.compute.discover of both hosts,"
+        " so that the store knows it.",
         destination or source,
         uuid,
         name,
@@ -284,7 +287,8 @@ def _changed(uuid: str, name: str, host: str, at: float, what: str) -> event.Eve
     return event.make(
         CHANGED,
         at,
-        f"{name} {what} {host} at {event.clock(at)} without drover.compute. To do: drover.compute.discover of {host}, so that the store knows it.",
+        f"{name} {what} {host} at {event.clock(at)} without drover.compute. To do:"
+        f" drover.compute.discover of {host}, so that the store knows it.",
         host,
         uuid,
         name,

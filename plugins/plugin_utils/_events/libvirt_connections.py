@@ -25,7 +25,7 @@ from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import
 
 from .._common.errors import DroverError
 from . import observations
-from .observations import Changed, Connected, Domain, Lost, Observation
+from .observations import DomainChanged, HostConnected, HostLost, Observation, ObservedDomain
 
 try:
     import libvirt
@@ -86,8 +86,8 @@ class Connections:
     ) -> None:
         if libvirt is None:
             raise DroverError(
-                "The Python that runs this has no libvirt: install python3-libvirt (Debian, RHEL) or libvirt-python (PyPI) where ansible-rulebook is "
-                "installed."
+                "The Python that runs this has no libvirt: install python3-libvirt (Debian, RHEL)"
+                " or libvirt-python (PyPI) where ansible-rulebook is installed."
             )
         self._observe, self._clock, self._keepalive = observe, clock, max(1, keepalive_seconds)
         self._open: dict[str, _Opened] = {}
@@ -124,16 +124,16 @@ class Connections:
             uuid = _host_uuid(opened.conn) if machine else None
             if uuid is not None and uuid not in machine:
                 self.strangers.add(host)
-                _drop(opened)
+                _close_connection(opened)
                 return _another(host, uri, uuid, machine)
-            self._watch(opened)
+            self._watch_connection(opened)
             domains = _domains(opened.conn)
         except libvirt.libvirtError as problem:
             if opened is not None:
-                _drop(opened)
+                _close_connection(opened)
             return str(problem)
         self._open[host] = opened
-        opened.begin(Connected(host, self._clock(), domains))
+        opened.begin(HostConnected(host, self._clock(), domains))
         return None
 
     def must_be_polled(self, host: str) -> bool:
@@ -146,7 +146,7 @@ class Connections:
         if opened is None:
             return False
         try:
-            opened.give(Connected(host, self._clock(), _domains(opened.conn)))
+            opened.give(HostConnected(host, self._clock(), _domains(opened.conn)))
         except libvirt.libvirtError as problem:
             self._lose(opened, str(problem))
             return False
@@ -156,9 +156,9 @@ class Connections:
         """Close the connection of a host that is no longer watched."""
         opened = self._open.pop(host, None)
         if opened is not None:
-            _drop(opened)
+            _close_connection(opened)
 
-    def _watch(self, opened: _Opened) -> None:
+    def _watch_connection(self, opened: _Opened) -> None:
         host = opened.host
 
         def changed(_conn: Any, dom: Any, kind: int, detail: int, _opaque: Any) -> None:
@@ -166,7 +166,9 @@ class Connections:
             state = found.get(detail, found.get(None))
             if state is not None:
                 opened.give(
-                    Changed(host, self._clock(), Domain(dom.UUIDString(), dom.name(), *state))
+                    DomainChanged(
+                        host, self._clock(), ObservedDomain(dom.UUIDString(), dom.name(), *state)
+                    )
                 )
 
         def closed(_conn: Any, reason: int, _opaque: Any) -> None:
@@ -197,9 +199,9 @@ class Connections:
         """
         if self._open.get(opened.host) is opened:
             del self._open[opened.host]
-        opened.give(Lost(opened.host, self._clock() - silent, words))
+        opened.give(HostLost(opened.host, self._clock() - silent, words))
         # The connection is not closed in this thread: libvirt may be using it now.
-        threading.Thread(target=_drop, args=(opened,), daemon=True).start()
+        threading.Thread(target=_close_connection, args=(opened,), daemon=True).start()
 
 
 class _Opened:
@@ -221,14 +223,14 @@ class _Opened:
             else:
                 self._early.append(seen)
 
-    def begin(self, seen: Connected) -> None:
+    def begin(self, seen: HostConnected) -> None:
         with self._lock:
             for each in (seen, *(self._early or ())):
                 self._observe(each)
             self._early = None
 
 
-def _drop(opened: _Opened) -> None:
+def _close_connection(opened: _Opened) -> None:
     """Close a connection. libvirt keeps it for as long as it has callbacks."""
     conn, callback = opened.conn, opened.callback
     steps: list[Callable[[], Any]] = [conn.unregisterCloseCallback, conn.close]
@@ -249,13 +251,15 @@ def _host_uuid(conn: Any) -> str | None:
 
 def _another(host: str, uri: str, found: str, machine: Collection[str]) -> str:
     return (
-        f"{uri} leads to another machine ({described([found], None)}) than {host}, of which the store has {described(machine, None)}. What it shows does not "
-        f"count: correct the address of {host} in the inventory (drover_migration_address), or the option uri of the event source, and run "
-        f"drover.compute.discover. If that machine has replaced the old one: {replace_command(host)}"
+        f"{uri} leads to another machine ({described([found], None)}) than {host}, of which the"
+        f" store has {described(machine, None)}. What it shows does not count: correct the address"
+        f" of {host} in the inventory (drover_migration_address), or the option uri of the event"
+        " source, and run drover.compute.discover. If that machine has replaced the old one:"
+        f" {replace_command(host)}"
     )
 
 
-def _domains(conn: Any) -> list[Domain]:
+def _domains(conn: Any) -> list[ObservedDomain]:
     """Read all domains, by one call if the driver has it."""
     try:
         domains = [
@@ -267,7 +271,7 @@ def _domains(conn: Any) -> list[Domain]:
             raise
         domains = [(dom, *dom.state()) for dom in conn.listAllDomains()]
     return [
-        Domain(
+        ObservedDomain(
             dom.UUIDString(),
             dom.name(),
             _STATES[state],

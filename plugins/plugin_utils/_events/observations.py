@@ -25,7 +25,7 @@ CRASHED, IO_ERROR, MIGRATED, SHUTDOWN, DESTROYED = (
 UNDEFINED = "undefined"
 
 
-class Domain(NamedTuple):
+class ObservedDomain(NamedTuple):
     """A domain in the form that its host shows."""
 
     uuid: str
@@ -34,15 +34,15 @@ class Domain(NamedTuple):
     reason: str = ""
 
 
-class Connected(NamedTuple):
+class HostConnected(NamedTuple):
     """The libvirt of a host answers, and has these domains. A poll repeats it."""
 
     host: str
     at: float
-    domains: list[Domain]
+    domains: list[ObservedDomain]
 
 
-class Lost(NamedTuple):
+class HostLost(NamedTuple):
     """The libvirt of a host does not answer."""
 
     host: str
@@ -50,7 +50,7 @@ class Lost(NamedTuple):
     words: str
 
 
-class Answered(NamedTuple):
+class HostAnswered(NamedTuple):
     """The reaction to SSH and TCP of a host with a libvirt that does not answer, see
     host_answer.Answer.
     """
@@ -62,15 +62,15 @@ class Answered(NamedTuple):
     refusal: str = ""
 
 
-class Changed(NamedTuple):
+class DomainChanged(NamedTuple):
     """A domain of a host has another state."""
 
     host: str
     at: float
-    domain: Domain
+    domain: ObservedDomain
 
 
-Observation = Connected | Lost | Answered | Changed
+Observation = HostConnected | HostLost | HostAnswered | DomainChanged
 
 
 @dataclasses.dataclass(frozen=True)

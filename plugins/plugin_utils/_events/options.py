@@ -16,7 +16,7 @@ DEFAULT_URI = "qemu+ssh://root@{address}/system"
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
+class WatchOptions:
     """hosts: {name: URI}, or None for the hosts of the store."""
 
     hosts: Mapping[str, str] | None = None
@@ -28,7 +28,7 @@ class Options:
     audit_seconds: float = 0
 
     @classmethod
-    def of_args(cls, args: Mapping[str, Any]) -> Options:
+    def of_args(cls, args: Mapping[str, Any]) -> WatchOptions:
         """Read the options from the arguments of a source.
 
         :raises DroverError: an argument is unknown, missing or wrong.
@@ -48,13 +48,14 @@ class Options:
         uri = values.get("uri", DEFAULT_URI)
         if not isinstance(uri, str) or not uri.strip():
             raise DroverError(
-                f"uri of the event source must be a libvirt URI, such as {DEFAULT_URI}, not {shown(uri)}."
+                f"uri of the event source must be a libvirt URI, such as {DEFAULT_URI}, not"
+                f" {shown(uri)}."
             )
         hosts = _hosts(values.get("hosts"), uri)
         if not hosts and not values.get("store_url"):
             raise DroverError(
-                "The event source drover.compute.fleet has nothing to watch. Give it store_url (the hosts of the store), or hosts (names, or a "
-                "mapping of names to libvirt URIs)."
+                "The event source drover.compute.fleet has nothing to watch. Give it store_url (the"
+                " hosts of the store), or hosts (names, or a mapping of names to libvirt URIs)."
             )
         if not values.get("store_url") and values.get("audit_seconds"):
             raise DroverError(
@@ -74,18 +75,21 @@ def _hosts(given: Any, uri: str) -> dict[str, str]:
         given = {str(each): None for each in given}
     if given is not None and not isinstance(given, Mapping):
         raise DroverError(
-            "hosts of the event source must be a list of names, or a mapping of names to libvirt URIs."
+            "hosts of the event source must be a list of names, or a mapping of names to libvirt"
+            " URIs."
         )
     uris = {}
     for name, own in (given or {}).items():
         if not isinstance(name, str) or not name.strip() or not isinstance(own, (str, type(None))):
             raise DroverError(
-                f"hosts of the event source must be names, or names with libvirt URIs, not {shown({name: own})}."
+                "hosts of the event source must be names, or names with libvirt URIs, not"
+                f" {shown({name: own})}."
             )
         uris[name] = own or fill(uri, name, name)
         if problem := why_no_uri(uris[name]):
             raise DroverError(
-                f"The libvirt URI of {name}, {shown(uris[name])}, cannot be read: {problem}. Correct hosts or uri of the event source."
+                f"The libvirt URI of {name}, {shown(uris[name])}, cannot be read: {problem}."
+                " Correct hosts or uri of the event source."
             )
     return uris
 
@@ -103,6 +107,7 @@ def _seconds(name: str, value: Any) -> float:
         seconds = -1
     if isinstance(value, bool) or not 0 <= seconds <= MOST:
         raise DroverError(
-            f"{name} of the event source must be a number of seconds from 0 to {MOST}, not {value!r}."
+            f"{name} of the event source must be a number of seconds from 0 to {MOST}, not"
+            f" {value!r}."
         )
     return seconds

@@ -24,7 +24,7 @@ from .fleet_view import FleetView
 from .host_events import HostEvents
 from .instance_events import InstanceEvents
 from .libvirt_connections import Connections
-from .observations import Answered, Changed, Connected, Lost, Observation, View
+from .observations import DomainChanged, HostAnswered, HostConnected, HostLost, Observation, View
 
 #: The number of connections that are opened at the same time, and of hosts that are probed at the
 #: same time.
@@ -40,10 +40,10 @@ HOSTS, OF_INSTANCES, OF_HOSTS = 60.0, 1.0, 5.0
 log = logging.getLogger("drover.compute.fleet")
 
 
-class Watch:
+class FleetWatch:
     """A watch with its connections; events() runs it."""
 
-    def __init__(self, given: options.Options) -> None:
+    def __init__(self, given: options.WatchOptions) -> None:
         self._options = given
         self._view = FleetView(given.store_url) if given.store_url else None
         self._hosts = HostEvents(given.silent_seconds, given.flap_seconds)
@@ -66,20 +66,20 @@ class Watch:
             while True:
                 await self._follow_hosts()
                 for seen in await self._next():
-                    for made in self._take(seen):
+                    for made in self._take_observation(seen):
                         yield made
                 await self._follow_store()
                 if self._known is not None:
-                    for made in self._judged(time.time(), self._known):
+                    for made in self._events_of_tick(time.time(), self._known):
                         yield made
-                for made in await self._look():
+                for made in await self._find_at_intervals():
                     yield made
         finally:
             for host, (_uri, task) in self._tasks.items():
                 task.cancel()
                 self._connections.close(host)
 
-    def _judged(self, now: float, known: View) -> list[Event]:
+    def _events_of_tick(self, now: float, known: View) -> list[Event]:
         events = [*self._hosts.tick(now, known), *self._instances.tick(now, known)]
         for made in events:
             if made["type"] == host_events.SILENT:
@@ -93,7 +93,7 @@ class Watch:
 
     def _put(self, seen: Observation) -> None:
         self._seen.put_nowait(seen)
-        if isinstance(seen, Lost) and seen.host in self._lost:
+        if isinstance(seen, HostLost) and seen.host in self._lost:
             self._lost[seen.host].set()
 
     async def _next(self) -> list[Observation]:
@@ -107,16 +107,16 @@ class Watch:
             observations.append(self._seen.get_nowait())
         return observations
 
-    def _take(self, seen: Observation) -> list[Event]:
+    def _take_observation(self, seen: Observation) -> list[Event]:
         if seen.host not in self._tasks:
             return []
-        if isinstance(seen, Connected):
+        if isinstance(seen, HostConnected):
             if self._instances.is_new(seen.host) or self._hosts.is_lost(seen.host):
                 log.info("%s: libvirt is connected, with %s domains", seen.host, len(seen.domains))
             return [*self._hosts.connected(seen), *self._instances.connected(seen)]
-        if isinstance(seen, Changed):
+        if isinstance(seen, DomainChanged):
             return self._instances.changed(seen)
-        if isinstance(seen, Answered):
+        if isinstance(seen, HostAnswered):
             self._hosts.answered(seen)
         else:
             log.info("%s: %s", seen.host, seen.words)
@@ -144,7 +144,8 @@ class Watch:
                 return
             if not addresses:
                 log.warning(
-                    "The store has no hosts, so that nothing is watched. Run the playbook drover.compute.discover."
+                    "The store has no hosts, so that nothing is watched. Run the playbook"
+                    " drover.compute.discover."
                 )
             uris = {
                 host: options.fill(self._options.uri, host, address)
@@ -172,11 +173,12 @@ class Watch:
             self._known = await asyncio.to_thread(self._view.view, pending)
         except DroverError as problem:
             log.error(
-                "The store is not read, and what it said last counts; nothing is said before it was read once: %s",
+                "The store is not read, and what it said last counts; nothing is said before it was"
+                " read once: %s",
                 problem,
             )
 
-    async def _look(self) -> list[Event]:
+    async def _find_at_intervals(self) -> list[Event]:
         """Return the findings in the store, at intervals."""
         if (
             self._view is None
@@ -199,7 +201,7 @@ class Watch:
         last_words = None
         while True:
             try:
-                await self._keep(host, uri)
+                await self._keep_connected(host, uri)
             except (
                 Exception
             ) as problem:  # An error at one host must not end the watch, and must not be silent.
@@ -213,12 +215,12 @@ class Watch:
                 last_words = words
                 await asyncio.sleep(LONGEST_PAUSE)
 
-    async def _keep(self, host: str, uri: str) -> None:
+    async def _keep_connected(self, host: str, uri: str) -> None:
         """Keep a host connected; while it is not connected, probe it."""
         way, pause, last_words = host_probe.Way.of_uri(uri), 1.0, None
         await asyncio.sleep(0)
         while True:
-            words = await self._open(host, uri)
+            words = await self._open_connection(host, uri)
             if words is None:
                 pause, last_words = 1.0, None
                 await self._stay(host)
@@ -226,7 +228,7 @@ class Watch:
             if host in self._connections.strangers and words != last_words:
                 last_words = words
                 log.error("%s is not watched: %s", host, words)
-            self._put(Lost(host, time.time(), words))
+            self._put(HostLost(host, time.time(), words))
             while True:
                 async with self._looking:
                     answer = await host_probe.ask(way)
@@ -241,7 +243,7 @@ class Watch:
                 if answer.means == host_answer.LOGIN:
                     break
 
-    async def _open(self, host: str, uri: str) -> str | None:
+    async def _open_connection(self, host: str, uri: str) -> str | None:
         self._lost[host].clear()
         async with self._opening:
             opening = self._in_thread(
@@ -250,7 +252,7 @@ class Watch:
             done, _pending = await asyncio.wait([opening], timeout=PATIENCE)
         if done:
             return opening.result()
-        self._put(Lost(host, time.time(), f"libvirt did not answer within {PATIENCE} s"))
+        self._put(HostLost(host, time.time(), f"libvirt did not answer within {PATIENCE} s"))
         # Only one opening runs at a time: it continues while the host is probed.
         return await self._late(host, uri, opening)
 
@@ -301,6 +303,6 @@ class Watch:
         return answer
 
 
-def _answered(host: str, answer: host_answer.Answer) -> Answered:
+def _answered(host: str, answer: host_answer.HostAnswer) -> HostAnswered:
     words = "" if answer.means == host_answer.LOGIN else answer.words
-    return Answered(host, time.time(), answer.means, words, answer.refusal)
+    return HostAnswered(host, time.time(), answer.means, words, answer.refusal)

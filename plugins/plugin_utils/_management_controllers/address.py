@@ -15,7 +15,10 @@ from .._common.errors import DroverError
 _NAME = re.compile(
     r"(?=.{1,253}\Z)[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,62})(?:\.[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,62}))*\.?"
 )
-_FORMS = "Give a name or an IP address, with a port if need be: kvm1-bmc.example.com, 10.0.0.9:623, fd00::20 or [fd00::20]:623."
+_FORMS = (
+    "Give a name or an IP address, with a port if need be: kvm1-bmc.example.com, 10.0.0.9:623,"
+    " fd00::20 or [fd00::20]:623."
+)
 
 
 class Address(NamedTuple):
@@ -40,7 +43,8 @@ def parse(text: str, default_port: int, scheme: str | None) -> Address:
     if "@" in text:
         # The text may contain a password, so it is not shown.
         raise DroverError(
-            f"drover_power_address has an @. A user and a password have variables of their own. {_FORMS}"
+            "drover_power_address has an @. A user and a password have variables of their own."
+            f" {_FORMS}"
         )
     rest = text.strip()
     if "://" in rest:

@@ -20,7 +20,7 @@ REQUESTS = {"on": "on", "off": "off", "shutdown": "off"}
 DELAY = 2.0
 
 
-class Look(NamedTuple):
+class PowerReport(NamedTuple):
     """The report of a controller. state: on, off or unknown; for unknown, problem is a sentence.
     can: the requests that it supports; None if it does not report them.
     """
@@ -30,11 +30,11 @@ class Look(NamedTuple):
     can: Sequence[str] | None = None
 
 
-class Refused(Exception):
+class ControllerRefused(Exception):
     """The controller refuses, or nothing was sent to it: the power was not changed."""
 
 
-class Uncertain(Exception):
+class UncertainRequest(Exception):
     """There is no answer, or no answer that shows if the request was executed."""
 
 
@@ -44,7 +44,7 @@ class Unreached(Exception):
     """
 
 
-class Busy(Exception):
+class ControllerBusy(Exception):
     """The controller is busy. seconds: the pause until the next request that it wants."""
 
     def __init__(self, sentence: str, seconds: float = DELAY) -> None:
@@ -55,7 +55,7 @@ class Busy(Exception):
 class Controller(Protocol):
     """The way to one management controller."""
 
-    def look(self) -> Look: ...
+    def look(self) -> PowerReport: ...
 
     def send(self, request: str) -> None: ...
 
@@ -66,7 +66,7 @@ class Controller(Protocol):
 UNREACHED = 30.0
 
 
-def look(controller: Controller, wanted: str, patience: float, deadline: float) -> Look:
+def look(controller: Controller, wanted: str, patience: float, deadline: float) -> PowerReport:
     """Read the power state, repeatedly until it is the wanted state or the limit has passed.
 
     :param wanted: on, off, or any for a single reading.
@@ -75,9 +75,9 @@ def look(controller: Controller, wanted: str, patience: float, deadline: float) 
     """
     while True:
         try:
-            seen: Look = _patiently(controller.look, patience)
-        except (Refused, Unreached, Uncertain) as problem:
-            seen = Look("unknown", str(problem))
+            seen: PowerReport = _patiently(controller.look, patience)
+        except (ControllerRefused, Unreached, UncertainRequest) as problem:
+            seen = PowerReport("unknown", str(problem))
         if wanted in ("any", seen.state) or time.time() >= deadline:
             return seen
         time.sleep(min(DELAY, max(deadline - time.time(), 0.1)))
@@ -89,8 +89,8 @@ def request(controller: Controller, wish: str, seconds: float) -> bool:
 
     It is sent in any case: a state that was read can change at the next moment.
 
-    :raises Refused: the power was not changed.
-    :raises Uncertain: the power may have been changed.
+    :raises ControllerRefused: the power was not changed.
+    :raises UncertainRequest: the power may have been changed.
     """
     uncertain = ""
     changes: bool | None = None
@@ -101,7 +101,7 @@ def request(controller: Controller, wish: str, seconds: float) -> bool:
             changes = _would_change(controller, wish)
         try:
             controller.send(wish)
-        except Busy as busy:
+        except ControllerBusy as busy:
             # Some gateways report "busy" for a request that succeeded.
             uncertain = f"{busy}; then "
             if not _is_so(controller, wish):
@@ -109,11 +109,13 @@ def request(controller: Controller, wish: str, seconds: float) -> bool:
 
     try:
         _patiently(attempt, seconds, min(seconds, UNREACHED))
-    except (Refused, Unreached) as problem:
+    except (ControllerRefused, Unreached) as problem:
         # Some controllers refuse a request for the present state.
-        if isinstance(problem, Refused) and _is_so(controller, wish):
+        if isinstance(problem, ControllerRefused) and _is_so(controller, wish):
             return bool(changes)
-        raise (Uncertain if uncertain else Refused)(f"{uncertain}{problem}") from None
+        raise (UncertainRequest if uncertain else ControllerRefused)(
+            f"{uncertain}{problem}"
+        ) from None
     return bool(changes)
 
 
@@ -121,16 +123,16 @@ def _patiently(call: Callable[[], Any], busy_seconds: float, unreached_seconds: 
     """Call, and call again if the controller is busy or cannot be reached.
 
     :raises Unreached: it cannot be reached during all that time.
-    :raises Uncertain: it is busy, and wants the next request only after the limit.
+    :raises UncertainRequest: it is busy, and wants the next request only after the limit.
     """
     begun = time.monotonic()
     while True:
         try:
             return call()
-        except Busy as busy:
+        except ControllerBusy as busy:
             pause = busy.seconds
             if time.monotonic() + pause > begun + busy_seconds:
-                raise Uncertain(
+                raise UncertainRequest(
                     f"{busy}; it wants to be asked again in {pause:.0f} s, which is after the limit"
                 ) from None
         except Unreached:
@@ -144,16 +146,16 @@ def _would_change(controller: Controller, wish: str) -> bool:
     """Read the state once; an answer without a state proves nothing.
 
     :raises Unreached: it cannot be reached.
-    :raises Busy: it has no time.
+    :raises ControllerBusy: it has no time.
     """
     try:
         return controller.look().state != REQUESTS[wish]
-    except (Refused, Uncertain):
+    except (ControllerRefused, UncertainRequest):
         return True
 
 
 def _is_so(controller: Controller, wish: str) -> bool:
     try:
         return not _would_change(controller, wish)
-    except (Unreached, Busy):
+    except (Unreached, ControllerBusy):
         return False

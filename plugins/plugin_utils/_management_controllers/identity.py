@@ -33,7 +33,7 @@ def of_bytes(data: bytes) -> list[str]:
 def refusal(
     host: str,
     uuids: Collection[str],
-    expected: machine.Expected | None,
+    expected: machine.ExpectedMachine | None,
     own: str,
     owner: str | None,
 ) -> str | None:
@@ -48,20 +48,22 @@ def refusal(
     """
     if not uuids:
         return None
-    own_uuids = [own.lower()] if own else _known(expected)
+    own_uuids = [own.lower()] if own else _expected_uuids(expected)
     if not own_uuids or set(own_uuids) & set(uuids):
         return None
     first = next(iter(uuids))
     source = "drover_power_uuid is" if own else f"the store has for {host}"
     return (
-        f"it switches another machine than {host}{f', {owner}' if owner else ''}: it tells the uuid {first}, and {source} {' and '.join(own_uuids)}. "
-        f"Nothing was sent to it. Correct drover_power_address (or drover_power_resource_id, drover_power_domain) of {host}. If it is the right one "
-        f"and tells another uuid than the machine itself, set drover_power_uuid to {first} in the variables of {host}. If the machine was "
-        f"exchanged: {machine.replace_command(host)}"
+        f"it switches another machine than {host}{f', {owner}' if owner else ''}: it tells the uuid"
+        f" {first}, and {source} {' and '.join(own_uuids)}. Nothing was sent to it. Correct"
+        f" drover_power_address (or drover_power_resource_id, drover_power_domain) of {host}. If it"
+        " is the right one and tells another uuid than the machine itself, set drover_power_uuid"
+        f" to {first} in the variables of {host}. If the machine was exchanged:"
+        f" {machine.replace_command(host)}"
     )
 
 
-def _known(expected: machine.Expected | None) -> list[str]:
+def _expected_uuids(expected: machine.ExpectedMachine | None) -> list[str]:
     if expected is None:
         return []
     return list(

@@ -11,7 +11,7 @@ from typing import Any
 
 from . import identity
 from .address import Address
-from .answers import Busy, Look, Refused, Uncertain, Unreached
+from .answers import ControllerBusy, ControllerRefused, PowerReport, UncertainRequest, Unreached
 
 PORT = 623
 _CHASSIS, _GET_STATUS, _CONTROL = 0x00, 0x01, 0x02
@@ -47,14 +47,14 @@ class Ipmi:
         self._session: Any = None
         self._logins = 0
 
-    def look(self) -> Look:
-        data = bytes(self._call(_GET_STATUS).get("data") or b"")
+    def look(self) -> PowerReport:
+        data = bytes(self._send_command(_GET_STATUS).get("data") or b"")
         if not data:
-            return Look("unknown", "its answer has no power state")
-        return Look("on" if data[0] & 1 else "off")
+            return PowerReport("unknown", "its answer has no power state")
+        return PowerReport("on" if data[0] & 1 else "off")
 
     def send(self, request: str) -> None:
-        self._call(_CONTROL, [_CONTROLS[request]])
+        self._send_command(_CONTROL, [_CONTROLS[request]])
 
     def close(self) -> None:
         """End the session: a controller has few of them."""
@@ -67,42 +67,42 @@ class Ipmi:
                 # client.
                 pass
 
-    def _call(self, number: int, data: list[int] | None = None) -> dict[str, Any]:
-        answer = self._raw(self._open(), _CHASSIS, number, data or [])
+    def _send_command(self, number: int, data: list[int] | None = None) -> dict[str, Any]:
+        answer = self._raw(self._open_session(), _CHASSIS, number, data or [])
         code = answer.get("code", _NO_CODE)
         if code == 0:
             return dict(answer)
-        words = self._plain(answer.get("error") or "no reason was given")
+        words = self._hide_password(answer.get("error") or "no reason was given")
         if code in _BUSY:
-            raise Busy(f"it is busy, completion code 0x{code:02x}: {words}")
+            raise ControllerBusy(f"it is busy, completion code 0x{code:02x}: {words}")
         if code in _OPEN or code > 0xFF:
             self.close()
-            raise Uncertain(
+            raise UncertainRequest(
                 f"no answer: {words}" if code > 0xFF else f"completion code 0x{code:02x}: {words}"
             )
-        raise Refused(f"completion code 0x{code:02x}: {words}")
+        raise ControllerRefused(f"completion code 0x{code:02x}: {words}")
 
     def _raw(self, session: Any, function: int, number: int, data: list[int]) -> dict[str, Any]:
         try:
             return dict(session.raw_command(netfn=function, command=number, data=data))
         except Exception as problem:
             self.close()
-            raise Uncertain(f"its answer was lost: {self._plain(problem)}") from None
+            raise UncertainRequest(f"its answer was lost: {self._hide_password(problem)}") from None
 
     def _see_whose_it_is(self) -> None:
         """Compare the uuid of the machine before any other request of a session.
 
-        :raises Refused: it is another machine.
+        :raises ControllerRefused: it is another machine.
         :raises Unreached: the answer was lost.
         """
         try:
             answer = self._raw(self._session, _APP, _GET_SYSTEM_GUID, [])
-        except Uncertain as problem:
+        except UncertainRequest as problem:
             raise Unreached(f"{problem}; nothing was sent") from None
         code = answer.get("code", _NO_CODE)
         if code in _BUSY:
             self.close()
-            raise Busy(f"it is busy, completion code 0x{code:02x}")
+            raise ControllerBusy(f"it is busy, completion code 0x{code:02x}")
         if code > 0xFF:
             self.close()
             raise Unreached("no answer to the question which machine it is of; nothing was sent")
@@ -112,19 +112,20 @@ class Ipmi:
         )
         if why_not:
             self.close()
-            raise Refused(why_not)
+            raise ControllerRefused(why_not)
 
-    def _open(self) -> Any:
+    def _open_session(self) -> Any:
         """Return a session with the intended machine; a failed login has sent no request."""
         if self._session is not None:
             return self._session
         if self._logins >= _LOGINS:
-            raise Refused("no session after several logins")
+            raise ControllerRefused("no session after several logins")
         try:
             from pyghmi.ipmi import command  # type: ignore[import-untyped]  # it has none
         except ImportError:
-            raise Refused(
-                "The power driver ipmi needs pyghmi in the Python that runs Ansible, and it is not there. Install it: pip install pyghmi"
+            raise ControllerRefused(
+                "The power driver ipmi needs pyghmi in the Python that runs Ansible, and it is not"
+                " there. Install it: pip install pyghmi"
             ) from None
         try:
             # The user is passed as bytes: pyghmi reuses an old session for a user that is a text.
@@ -138,18 +139,21 @@ class Ipmi:
             # repeat that for a minute.
             self._session.ipmi_session.logontries = 0
         except socket.gaierror:
-            raise Refused("its name is not known here: correct drover_power_address") from None
+            raise ControllerRefused(
+                "its name is not known here: correct drover_power_address"
+            ) from None
         except Exception as problem:
             # The controller may be starting again, or all its sessions may be in use. Many logins
             # with a wrong password lock the user.
             self._logins += 1
-            kind = Unreached if self._logins < _LOGINS else Refused
+            kind = Unreached if self._logins < _LOGINS else ControllerRefused
             raise kind(
-                f"no session: {self._plain(problem)}. See that it can be reached, and that its user and password are right"
+                f"no session: {self._hide_password(problem)}. See that it can be reached, and that its user"
+                " and password are right"
             ) from None
         self._see_whose_it_is()
         return self._session
 
-    def _plain(self, problem: object) -> str:
+    def _hide_password(self, problem: object) -> str:
         text = " ".join(str(problem).split()) or type(problem).__name__
         return (text.replace(self._password, "********") if self._password else text).rstrip(".")

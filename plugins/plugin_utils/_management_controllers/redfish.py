@@ -28,7 +28,14 @@ from typing import IO, Any, NoReturn
 
 from . import identity
 from .address import Address
-from .answers import DELAY, Busy, Look, Refused, Uncertain, Unreached
+from .answers import (
+    DELAY,
+    ControllerBusy,
+    ControllerRefused,
+    PowerReport,
+    UncertainRequest,
+    Unreached,
+)
 
 PORT = 443
 #: Requests, and the reset types that do exactly this. PushPowerButton is not among them: its effect
@@ -126,22 +133,22 @@ class Redfish:
             urllib.request.HTTPSHandler(context=context), _AsIs
         )
 
-    def look(self) -> Look:
+    def look(self) -> PowerReport:
         system = self._system()
         power_state, state = system.get("PowerState"), _state(system)
         problem = (
             ""
             if state != "unknown"
-            else f"its power state is {self._plain(power_state) if power_state else 'not reported'}"
+            else f"its power state is {self._clean_text(power_state) if power_state else 'not reported'}"
         )
-        return Look(state, problem, self._can(system))
+        return PowerReport(state, problem, self._can(system))
 
     def send(self, request: str) -> None:
         try:
             target, body = self._prepared(request)
-        except Uncertain as problem:
+        except UncertainRequest as problem:
             raise Unreached(f"{problem}; nothing was sent") from None
-        self._call("POST", target, body)
+        self._send_request("POST", target, body)
 
     def close(self) -> None:
         """Do nothing: there is no session."""
@@ -154,14 +161,15 @@ class Redfish:
         action = _action(system)
         target = action.get("target")
         if not isinstance(target, str) or not target:
-            raise Refused(
+            raise ControllerRefused(
                 "it has no action that switches the power (#ComputerSystem.Reset); nothing was sent"
             )
         allowed = self._allowed(action)
         possible = [each for each in _RESET_TYPES[request] if not allowed or each in allowed]
         if not possible:
-            raise Refused(
-                f"it cannot do {' or '.join(_RESET_TYPES[request])}, only {', '.join(sorted(allowed))}; nothing was sent"
+            raise ControllerRefused(
+                f"it cannot do {' or '.join(_RESET_TYPES[request])}, only"
+                f" {', '.join(sorted(allowed))}; nothing was sent"
             )
         return target, {"ResetType": possible[0]}
 
@@ -181,7 +189,7 @@ class Redfish:
         if isinstance(described, str):
             try:
                 parameters = self._soon(described).get("Parameters")
-            except (Refused, Uncertain, Busy):
+            except (ControllerRefused, UncertainRequest, ControllerBusy):
                 # A request is never replaced by another one, so the controller itself refuses
                 # unsupported requests.
                 parameters = None
@@ -202,7 +210,7 @@ class Redfish:
         for _try in range(_TRIES):
             try:
                 return self._get(path)
-            except Busy as busy:
+            except ControllerBusy as busy:
                 time.sleep(min(busy.seconds, DELAY))
         return self._get(path)
 
@@ -211,7 +219,7 @@ class Redfish:
         system = self._any_system()
         why_not = self._why_not(identity.of_text(system.get("UUID")))
         if why_not:
-            raise Refused(why_not)
+            raise ControllerRefused(why_not)
         return system
 
     def _any_system(self) -> dict[str, object]:
@@ -219,22 +227,27 @@ class Redfish:
         names = ", ".join(members) or "none"
         if self._resource_id:
             if self._resource_id not in members:
-                raise Refused(
-                    f"it has no system {self._resource_id} (drover_power_resource_id); it has: {self._plain(names)}"
+                raise ControllerRefused(
+                    f"it has no system {self._resource_id} (drover_power_resource_id); it has:"
+                    f" {self._clean_text(names)}"
                 )
             return self._member(members[self._resource_id], members.values())
         if len(members) != 1:
-            raise Refused(
-                f"it has {len(members)} systems ({self._plain(names)}): set drover_power_resource_id to the id of the host"
+            raise ControllerRefused(
+                f"it has {len(members)} systems ({self._clean_text(names)}): set"
+                " drover_power_resource_id to the id of the host"
                 if members
-                else f"its list of systems is empty{error_words or ': see on its own page that it manages a machine'}"
+                else (
+                    "its list of systems is"
+                    f" empty{error_words or ': see on its own page that it manages a machine'}"
+                )
             )
         return self._member(next(iter(members.values())), members.values())
 
     def _member(self, path: str, members: Collection[str]) -> dict[str, object]:
         """Read a system that is in the list.
 
-        :raises Refused: the answer belongs to another system, or has no state.
+        :raises ControllerRefused: the answer belongs to another system, or has no state.
         """
         system = self._get(path)
         system_path = path.rstrip("/")
@@ -245,13 +258,16 @@ class Redfish:
                     and f"{link}/".startswith(f"{other}/")
                     and not f"{link}/".startswith(f"{system_path}/")
                 ):
-                    raise Refused(
-                        f"its answer to {self._plain(path)} is that of another system: it names {self._plain(link)}; nothing was sent"
+                    raise ControllerRefused(
+                        f"its answer to {self._clean_text(path)} is that of another system: it names"
+                        f" {self._clean_text(link)}; nothing was sent"
                     )
         if "PowerState" not in system:
             words = self._words(system, ": it says ")
             if words:
-                raise Refused(f"its answer to {self._plain(path)} has no power state{words}")
+                raise ControllerRefused(
+                    f"its answer to {self._clean_text(path)} has no power state{words}"
+                )
         return system
 
     def _members(self) -> tuple[dict[str, str], str]:
@@ -262,33 +278,37 @@ class Redfish:
         root = self._get("/redfish/v1/")
         path = _link(root.get("Systems"))
         if path is None:
-            raise Refused(
-                f"its service root has no list of systems (Systems){self._words(root, ': it says ')}"
+            raise ControllerRefused(
+                "its service root has no list of systems"
+                f" (Systems){self._words(root, ': it says ')}"
             )
         for _page in range(_PAGES):
             collection = self._get(path)
             members = collection.get("Members")
             if not isinstance(members, list):
-                raise Refused(
-                    f"{self._plain(path)} is no list of systems{self._words(collection, ': it says ')}"
+                raise ControllerRefused(
+                    f"{self._clean_text(path)} is no list of"
+                    f" systems{self._words(collection, ': it says ')}"
                 )
             for each in members:
                 link = _link(each)
                 if link is None:
-                    raise Refused(f"an entry of {self._plain(path)} is no link")
+                    raise ControllerRefused(f"an entry of {self._clean_text(path)} is no link")
                 paths[urllib.parse.unquote(link.rstrip("/").rpartition("/")[2])] = link
             path = collection.get("Members@odata.nextLink")
             if not isinstance(path, str):
                 return paths, self._words(collection, ": it says ")
-        raise Refused("its list of systems has no end")
+        raise ControllerRefused("its list of systems has no end")
 
     def _get(self, path: str) -> dict[str, Any]:
-        answer = self._call("GET", path)
+        answer = self._send_request("GET", path)
         if not isinstance(answer, dict):
-            raise Refused(f"its answer to {self._plain(path)} is no object of Redfish")
+            raise ControllerRefused(
+                f"its answer to {self._clean_text(path)} is no object of Redfish"
+            )
         return answer
 
-    def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+    def _send_request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """Return the answer, read as JSON; None if it is empty or not JSON."""
         for _redirect in range(5):
             request = urllib.request.Request(
@@ -299,13 +319,13 @@ class Redfish:
                 request.add_header("Content-Type", "application/json")
             try:
                 with self._opener.open(request, timeout=self._timeout) as response:
-                    return _read(response)
+                    return _read_json(response)
             except urllib.error.HTTPError as answer:
                 with answer:
                     target = answer.headers.get("Location")
                     if answer.code not in _REDIRECTS or not target:
                         self._raise(method, path, answer)
-                path = self._url(_joined(path, target))
+                path = self._url(_join_address(path, target))
             except urllib.error.URLError as problem:
                 # Python wraps errors that occur before the whole request is sent.
                 self._unanswered(
@@ -315,7 +335,9 @@ class Redfish:
                 )
             except (OSError, http.client.HTTPException) as problem:
                 self._unanswered(method, problem)
-        raise Refused(f"it redirects {self._plain(path)} again and again; nothing was done")
+        raise ControllerRefused(
+            f"it redirects {self._clean_text(path)} again and again; nothing was done"
+        )
 
     def _url(self, path: str) -> str:
         base = urllib.parse.urlsplit(self._base)
@@ -330,8 +352,9 @@ class Redfish:
         except ValueError:
             url, elsewhere = path, True
         if elsewhere:
-            raise Refused(
-                f"it leads to {self._plain(url)}, and the password is not sent to another address than drover_power_address; nothing was done"
+            raise ControllerRefused(
+                f"it leads to {self._clean_text(url)}, and the password is not sent to another address"
+                " than drover_power_address; nothing was done"
             )
         # A link is a URL already; characters that are not allowed in a URL would end the request.
         return urllib.parse.quote(url, safe=_IN_URLS)
@@ -339,15 +362,18 @@ class Redfish:
     def _unanswered(self, method: str, problem: Exception, is_sent: bool = True) -> NoReturn:
         """Raise the exception for a missing answer, by the type of the error."""
         if isinstance(problem, ssl.SSLCertVerificationError):
-            raise Refused(
-                f"its certificate is not trusted ({problem.verify_message}): set drover_power_ca_path to the CA that signed it"
+            raise ControllerRefused(
+                f"its certificate is not trusted ({problem.verify_message}): set"
+                " drover_power_ca_path to the CA that signed it"
             ) from None
         if isinstance(problem, ssl.SSLError) and not is_sent:
             raise Unreached(
                 f"it makes no TLS connection ({problem.reason or type(problem).__name__})"
             ) from None
         if isinstance(problem, socket.gaierror):
-            raise Refused("its name is not known here: correct drover_power_address") from None
+            raise ControllerRefused(
+                "its name is not known here: correct drover_power_address"
+            ) from None
         if isinstance(problem, OSError) and problem.errno in _UNSENT:
             raise Unreached(f"it takes no connection ({os.strerror(problem.errno)})") from None
         words = (
@@ -355,34 +381,37 @@ class Redfish:
             if isinstance(problem, TimeoutError)
             else f"no whole answer ({_name(problem)})"
         )
-        raise Uncertain(f"{words} to {method}") from None
+        raise UncertainRequest(f"{words} to {method}") from None
 
     def _raise(self, method: str, path: str, answer: urllib.error.HTTPError) -> NoReturn:
         """Raise the exception for a status: a request with 4xx was not executed, with 5xx it may
         have been.
         """
         try:
-            body = _read(answer)
+            body = _read_json(answer)
         except (OSError, http.client.HTTPException):
             body = None
         words = self._words(body if isinstance(body, dict) else {}, ": ")
         sentence = (
             f"HTTP {answer.code} {http.client.responses.get(answer.code, '')}".rstrip()
-            + f" for {method} {self._plain(path)}{words}"
+            + f" for {method} {self._clean_text(path)}{words}"
         )
         if answer.code in _BUSY:
-            raise Busy(f"it is busy, {sentence}", _retry_after(answer.headers))
+            raise ControllerBusy(f"it is busy, {sentence}", _retry_after(answer.headers))
         if answer.code >= 500 and answer.code != 501:
-            raise Uncertain(f"{sentence}")
+            raise UncertainRequest(f"{sentence}")
         if answer.code == 303:
-            raise Uncertain(sentence)
+            raise UncertainRequest(sentence)
         if "PasswordChangeRequired" in _message_ids(body):
-            sentence += f". Change the password of {self._user} on the controller, and then drover_power_password"
+            sentence += (
+                f". Change the password of {self._user} on the controller, and then"
+                " drover_power_password"
+            )
         elif answer.code == 401:
             sentence += ". See that drover_power_user and drover_power_password are right"
         elif answer.code == 403:
             sentence += f". See that {self._user} may do this on the controller"
-        raise Refused(sentence)
+        raise ControllerRefused(sentence)
 
     def _words(self, body: Mapping[str, Any], before: str) -> str:
         """Return the controller's own words."""
@@ -393,9 +422,9 @@ class Redfish:
         if not any(words) and isinstance(error, dict):
             words = [str(error.get("message") or error.get("code") or "")]
         text = " ".join(dict.fromkeys(each.strip() for each in words if each.strip()))
-        return f"{before}{self._plain(text)}" if text else ""
+        return f"{before}{self._clean_text(text)}" if text else ""
 
-    def _plain(self, value: Any) -> str:
+    def _clean_text(self, value: Any) -> str:
         """Return text from outside on one line, short, and without the password."""
         text = " ".join(str(value).split())
         text = "".join(char if char.isprintable() else "?" for char in text)
@@ -410,7 +439,7 @@ def _context(ca_path: str, validate_certs: bool) -> ssl.SSLContext:
             cafile=None if is_folder else ca_path or None, capath=ca_path if is_folder else None
         )
     except (OSError, ssl.SSLError) as problem:
-        raise Refused(
+        raise ControllerRefused(
             f"drover_power_ca_path {ca_path} cannot be read as certificates ({_name(problem)})"
         ) from None
     if not validate_certs:
@@ -418,7 +447,7 @@ def _context(ca_path: str, validate_certs: bool) -> ssl.SSLContext:
     return context
 
 
-def _read(response: Any) -> Any:
+def _read_json(response: Any) -> Any:
     text = response.read(_MOST)
     try:
         return json.loads(text) if text.strip() else None
@@ -426,7 +455,7 @@ def _read(response: Any) -> Any:
         return None
 
 
-def _joined(path: str, target: str) -> str:
+def _join_address(path: str, target: str) -> str:
     try:
         return urllib.parse.urljoin(path, target)
     except ValueError:

@@ -20,7 +20,8 @@ from .._store.schema import tables
 def read(connection: Connection, places: Mapping[str, int | None]) -> dict[str, NumaBinding]:
     """Read the facts ``numa`` of domains.
 
-    :param places: {uuid of an instance, or of a migration that has its former cells: id of the node}.
+    :param places: {uuid of an instance, or of a migration that has its former cells: id of the
+        node}.
     :returns: {uuid: fact}, without instances that have no node; the fact is empty if a domain may
         float over all of its host.
     """

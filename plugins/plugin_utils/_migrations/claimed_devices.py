@@ -62,8 +62,8 @@ def requests_of(
     ]
     if odd:
         raise DroverError(
-            f"Instance {instance.name} uses devices that no claim gave it ({', '.join(odd)}), so nobody knows what it needs elsewhere. Detach "
-            "them first, or leave it there.",
+            f"Instance {instance.name} uses devices that no claim gave it ({', '.join(odd)}), so"
+            " nobody knows what it needs elsewhere. Detach them first, or leave it there.",
             cause="unmovable",
         )
     return stored, len(mdevs)

@@ -4,8 +4,8 @@
 """Migrations: each is opened with a claim at the destination, and closed by a proof (N9.1 and
 N9.3).
 
-holdings.py has the allocations at both ends. Rows are locked in this order: migrations, server groups, instances, then as
-in placement.claims, with quotas last.
+holdings.py has the allocations at both ends. Rows are locked in this order: migrations, server
+groups, instances, then as in placement.claims, with quotas last.
 """
 
 from __future__ import annotations
@@ -32,8 +32,14 @@ from .holdings import Which
 
 UNDER_WAY = tables.OPEN_MIGRATION
 UNMOVABLE = {
-    "building": "is only being built: there is nothing to move yet. Wait for it, or end it with drover.compute.instance_delete",
-    "missing": "is missing: its host no longer shows its domain. Find out where it is with drover.compute.discover",
+    "building": (
+        "is only being built: there is nothing to move yet. Wait for it, or end it with"
+        " drover.compute.instance_delete"
+    ),
+    "missing": (
+        "is missing: its host no longer shows its domain. Find out where it is with"
+        " drover.compute.discover"
+    ),
 }
 
 
@@ -49,19 +55,22 @@ def begin(
     allocations: Allocations | None = None,
     shown: bool = False,
 ) -> OpenedMigration:
-    """Open a migration: give it the allocations at the source and claim the destination, in one transaction.
+    """Open a migration: give it the allocations at the source and claim the destination, in one
+    transaction.
 
     :param move_type: live-migration, migration (cold) or evacuation (the source is dead).
     :param source_host: the host of the instance as the caller knows it; the move is refused if the
         instance is on another host.
-    :param notes: for the details: restart (the instance was shut down for the move and is started again after it),
-        for_hosts (the hosts that it makes room for).
-    :param allocations: that the plan chose at the destination. If there is no room for them by now, or the instance's
-        amounts have changed, the destination's first providers with room are taken.
-    :param shown: the destination shows the instance already: it is recorded there, whether the host is enabled and has room or not.
+    :param notes: for the details: restart (the instance was shut down for the move and is started
+        again after it), for_hosts (the hosts that it makes room for).
+    :param allocations: that the plan chose at the destination. If there is no room for them by now,
+        or the instance's amounts have changed, the destination's first providers with room are
+        taken.
+    :param shown: the destination shows the instance already: it is recorded there, whether the host
+        is enabled and has room or not.
     :raises DroverError: unknown instance, no room, a migration to elsewhere is open.
     """
-    return _begin(
+    return _open_migration(
         connection,
         instance_uuid,
         host,
@@ -87,10 +96,11 @@ def begin_within(
 ) -> OpenedMigration:
     """Do as begin(), within limits.
 
-    The caller's transaction is the only writing one, so that no other run counts at the same moment.
+    The caller's transaction is the only writing one, so that no other run counts at the same
+    moment.
 
     :param given_up: see limits.refuse(), as for waiting.
-    :raises limits.Busy: a limit is reached; nothing was written.
+    :raises limits.LimitReached: a limit is reached; nothing was written.
     """
     budget = migrations_open.budgets(connection, [move["uuid"]]).get(move["uuid"])
     migration_limits.refuse(
@@ -119,14 +129,15 @@ def begin_resize(
     now: float,
     source_host: str | None = None,
 ) -> OpenedMigration:
-    """Open a resize, on the same host or to another one. Both sizes are allocated until confirm() or revert().
+    """Open a resize, on the same host or to another one. Both sizes are allocated until confirm()
+    or revert().
 
     :raises DroverError: see begin(); also if the project would be beyond its quota with both sizes.
     """
-    return _begin(connection, instance_uuid, host, node, RESIZE, now, source_host, target)
+    return _open_migration(connection, instance_uuid, host, node, RESIZE, now, source_host, target)
 
 
-def _begin(
+def _open_migration(
     connection: Connection,
     instance_uuid: str,
     host: str,
@@ -143,7 +154,8 @@ def _begin(
     instance = bulk.hold(connection, tables.instances, "uuid", [instance_uuid]).get(instance_uuid)
     if instance is None or instance.compute_node_id is None:
         raise DroverError(
-            f"Instance {instance_uuid} is not on any host the store knows. Run drover.compute.discover.",
+            f"Instance {instance_uuid} is not on any host the store knows. Run"
+            " drover.compute.discover.",
             cause="unknown_instance",
         )
     destination = claim_nodes.find(connection, host, node)
@@ -154,7 +166,8 @@ def _begin(
     source = _node(connection, instance.compute_node_id)
     if source_host is not None and source.host != source_host:
         raise DroverError(
-            f"Instance {instance.name} is on {source.host} by now, not on {source_host}: somebody else moved it. Plan again."
+            f"Instance {instance.name} is on {source.host} by now, not on {source_host}: somebody"
+            " else moved it. Plan again."
         )
     running = migrations_open.holding(connection, [instance_uuid]).get(instance_uuid)
     if running is not None and running.status != "done":
@@ -204,33 +217,37 @@ def _begin(
     )
     if move_type == RESIZE and instance.project:
         quotas.refuse_resize(connection, instance.project, details)
-    return _described(_migration(connection, uuid), new=True)
+    return _describe_migration(_migration(connection, uuid), new=True)
 
 
 def _already(instance: Row, running: Row, destination: Row, move_type: str) -> OpenedMigration:
     """Return the open migration, if it is the wanted one."""
     if running.status == "finished":
         raise DroverError(
-            f"Instance {instance.name} was resized and still holds its old room on {running.source}. Confirm or revert that first."
+            f"Instance {instance.name} was resized and still holds its old room on"
+            f" {running.source}. Confirm or revert that first."
         )
     same = running.destination_node_id == destination.id and (running.type == RESIZE) == (
         move_type == RESIZE
     )
     if same:
-        return _described(running, new=False)
+        return _describe_migration(running, new=False)
     if running.type == RESIZE:
         raise DroverError(
-            f"Instance {instance.name} is being resized or moved cold, from {running.source} to {running.destination}. Run "
-            f"{migrations_open.how_to_end(running.details, running.destination)} again: that ends it."
+            f"Instance {instance.name} is being resized or moved cold, from {running.source} to"
+            f" {running.destination}. Run"
+            f" {migrations_open.how_to_end(running.details, running.destination)} again: that"
+            " ends it."
         )
     raise DroverError(
-        f"Instance {instance.name} has an open migration from {running.source} to {running.destination}. "
-        "Run the drain again: it finishes or undoes that first."
+        f"Instance {instance.name} has an open migration from {running.source} to"
+        f" {running.destination}. Run the drain again: it finishes or undoes that first."
     )
 
 
 def running(connection: Connection, uuid: str, order: str, now: float) -> None:
-    """Record the order for the destination of an evacuation to start the instance, before it is sent.
+    """Record the order for the destination of an evacuation to start the instance, before it is
+    sent.
 
     :param order: its name, by which it can be withdrawn there.
     """
@@ -306,7 +323,8 @@ def revert(
 
 
 def clear_source(connection: Connection, uuid: str, proof: certainty.Proof, now: float) -> None:
-    """Free the room at the source of an evacuation, which is back. The instance may have moved on since.
+    """Free the room at the source of an evacuation, which is back. The instance may have moved on
+    since.
 
     :param proof: the source does not have the instance now.
     """
@@ -358,7 +376,8 @@ def undo(
     now: float,
     status: str = "failed",
 ) -> None:
-    """Undo a migration: the instance gets its room at the source back, and the room at the destination is free.
+    """Undo a migration: the instance gets its room at the source back, and the room at the
+    destination is free.
 
     :param proof: the destination has nothing of the instance and will get nothing of it.
     :param status: failed, or cancelled if a person wanted that.
@@ -418,7 +437,8 @@ def abandon(
     migration = _migration(connection, uuid)
     if migration.status not in (*tables.OPEN_MIGRATION, "finished"):
         raise DroverError(
-            f"The resize of {migration.instance_name} is {migration.status} by now. Nothing was removed: run this again."
+            f"The resize of {migration.instance_name} is {migration.status} by now. Nothing was"
+            " removed: run this again."
         )
     _hold_instance(connection, migration)
     holdings.settle(connection, migration, "new", now)
@@ -426,7 +446,9 @@ def abandon(
 
 
 def note_nowhere(connection: Connection, uuid: str, now: float, nowhere: bool = True) -> None:
-    """Record that neither end of a move has just shown the instance; or, with ``nowhere`` False, that it is moved again."""
+    """Record that neither end of a move has just shown the instance; or, with ``nowhere`` False,
+    that it is moved again.
+    """
     note(connection, uuid, {"nowhere": clock.now(connection) if nowhere else None}, now)
 
 
@@ -484,8 +506,8 @@ def _to_end(
         return None
     if from_status not in (None, migration.status):
         raise DroverError(
-            f"Migration {migration.uuid} of instance {migration.instance_name} is {migration.status}, not {from_status}: "
-            f"it cannot become {to_status}."
+            f"Migration {migration.uuid} of instance {migration.instance_name} is"
+            f" {migration.status}, not {from_status}: it cannot become {to_status}."
         )
     _hold_instance(connection, migration)
     return migration
@@ -530,7 +552,7 @@ def _node(connection: Connection, node_id: int) -> Row:
     return connection.execute(sa.select(table).where(table.c.id == node_id)).one()
 
 
-def _described(row: Row, new: bool) -> OpenedMigration:
+def _describe_migration(row: Row, new: bool) -> OpenedMigration:
     return {
         "uuid": row.uuid,
         "instance_uuid": row.instance_uuid,

@@ -25,7 +25,7 @@ from .._common import resource_classes
 from .._common.errors import DroverError
 from .._numa.request import HostRequest
 from .._placement import allocations, host_room, mdevs, provider_trees
-from .._placement.claim_destination import ClaimDestinations, Place, class_ids
+from .._placement.claim_destination import CandidateNode, ClaimDestinations, class_ids
 from .._placement.inventory import Amounts, InventoryKey
 from .._records.claims import Allocations, Resources
 from .._records.orders import ResizeTarget
@@ -82,8 +82,12 @@ def swap(
     tree = provider_trees.tree(connection, source.uuid)
     # On a provider that is not in the source's own tree, and may serve the destination too.
     shared = {key: amount for key, amount in old.items() if key[0] not in tree}
-    places = [Place(destination, given)] if given and allocations.total(given) == resources else []
-    places.append(Place(destination, shown=shown))
+    places = (
+        [CandidateNode(destination, given)]
+        if given and allocations.total(given) == resources
+        else []
+    )
+    places.append(CandidateNode(destination, shown=shown))
     request, made = _host_request(connection, source, destination, instance, target)
     requests = {} if request.is_empty else {instance.uuid: request}
     destinations = ClaimDestinations(
@@ -159,8 +163,9 @@ def _host_request(
         each for each in pci if not claimed_devices.is_port(each)
     ):
         raise DroverError(
-            f"{where} cannot be resized to {target['flavor']}: that flavor asks for other PCI devices than the instance has "
-            "(pci_passthrough:alias), and a resize changes none. Choose a flavor with the same aliases, or place a new instance.",
+            f"{where} cannot be resized to {target['flavor']}: that flavor asks for other PCI"
+            " devices than the instance has (pci_passthrough:alias), and a resize changes none."
+            " Choose a flavor with the same aliases, or place a new instance.",
             cause="unmovable",
         )
     # An instance that stays on its node keeps its devices.
@@ -180,8 +185,9 @@ def _claim_mdevs(connection: Connection, instance: Row, made: int, new: Amounts)
     claimed = mdevs.claim(connection, {instance.uuid: by_provider}).get(instance.uuid, [])
     if len(claimed) != made:
         raise DroverError(
-            f"Instance {instance.name} has {made} mediated devices, and {len(claimed)} are allocated to it at its destination. Detach those that no "
-            "claim gave it first, or leave it there.",
+            f"Instance {instance.name} has {made} mediated devices, and {len(claimed)} are"
+            " allocated to it at its destination. Detach those that no claim gave it first, or"
+            " leave it there.",
             cause="unmovable",
         )
 
@@ -267,7 +273,8 @@ def place(
 ) -> None:
     """Record the place of the instance before or after the move, and its size there.
 
-    The record of its domain moves as in the next discovery, so that it is not on two hosts until then.
+    The record of its domain moves as in the next discovery, so that it is not on two hosts until
+    then.
 
     :param domain_state: None if it is unchanged.
     """

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The limits of migrations at the same time, over all runs: from a host, to a host, in all, of a server group (rules S7, S11).
+"""The limits of migrations at the same time, over all runs: from a host, to a host, in all, of a
+server group (rules S7, S11).
 
 The migrations that are open in the store count; the hypervisor lets only some of them leave a host
 at a time (module_utils._migration.turn). A migration that a killed run left open counts until it is
@@ -22,7 +23,7 @@ from .._store.instances.migrations_open import EVACUATION
 NAMED = 5
 
 
-class Busy(DroverError):
+class LimitReached(DroverError):
     """A limit is reached: not a failure, but a reason to wait.
 
     ``blockers``: uuids of the migrations that it waits for.
@@ -34,7 +35,8 @@ class Busy(DroverError):
 
 
 def of_options(options: Mapping[str, Any]) -> MigrationLimits:
-    """Read the limits of options: max_migrations, max_migrations_per_destination, max_migrations_overall.
+    """Read the limits of options: max_migrations, max_migrations_per_destination,
+    max_migrations_overall.
 
     :raises DroverError: a limit is below 1.
     """
@@ -67,33 +69,34 @@ def refuse(
         return
     counted = [row for row in others if row.type != EVACUATION and row.uuid not in given_up]
     of_source = [row for row in counted if row.source == move["from_host"]]
-    _refuse(
+    _refuse_move(
         move,
         of_source,
         None if limits.per_source is None else limits.per_source + waiting,
         "from " + move["from_host"],
     )
-    _refuse(
+    _refuse_move(
         move,
         [row for row in counted if row.destination == move["host"]],
         limits.per_destination,
         "to " + move["host"],
     )
-    _refuse(move, counted, limits.overall, "in all")
+    _refuse_move(move, counted, limits.overall, "in all")
     if budget:
         name, most = budget
-        _refuse(
+        _refuse_move(
             move, [row for row in others if row.group_name == name], most, f"of server group {name}"
         )
 
 
-def _refuse(move: Move, rows: Sequence[OpenMove], most: int | None, what: str) -> None:
+def _refuse_move(move: Move, rows: Sequence[OpenMove], most: int | None, what: str) -> None:
     if most is None or len(rows) < most:
         return
     named = some(
         [f"{row.instance_name} from {row.source} to {row.destination}" for row in rows], NAMED
     )
-    raise Busy(
-        f"{move['name']} waits: {counted(len(rows), 'migration')} {what} {'is' if len(rows) == 1 else 'are'} open, {most} at a time are allowed: {named}.",
+    raise LimitReached(
+        f"{move['name']} waits: {counted(len(rows), 'migration')} {what}"
+        f" {'is' if len(rows) == 1 else 'are'} open, {most} at a time are allowed: {named}.",
         {row.uuid for row in rows},
     )

@@ -22,7 +22,7 @@ from .._records.orders import MovedInstance
 from .._records.plans import Move
 
 
-class Options:
+class MigrationOptions:
     """The options of the moves of one task.
 
     :param general: the task's options.

@@ -32,7 +32,8 @@ MOVE_KEYS = ("uuid", "name", "from_host", "host", "live")
 def migrate_uri(address: str) -> str:
     """Return the URI that a migration sends memory to.
 
-    :param address: drover_migration_address of the destination: a name or an address, an IPv6 address with or without brackets.
+    :param address: drover_migration_address of the destination: a name or an address, an IPv6
+        address with or without brackets.
     """
     try:
         bare = ipaddress.ip_address(address).version == 6
@@ -49,7 +50,8 @@ def check_moves(connection: Connection, moves: Sequence[Mapping[str, object]]) -
         lacking = [key for key in MOVE_KEYS if move.get(key) is None]
         if lacking:
             raise DroverError(
-                f"Move {number} of moves lacks {', '.join(lacking)}. Take the moves of a plan as they are. Nothing was moved."
+                f"Move {number} of moves lacks {', '.join(lacking)}. Take the moves of a plan as"
+                " they are. Nothing was moved."
             )
     instance_lookup.find(
         connection, [{"uuid": move["uuid"], "name": move["name"]} for move in moves]
@@ -164,8 +166,8 @@ def refuse_aborted(connection: Connection, move: Move, since: float) -> None:
     ).scalar()
     if last == "cancelled":
         raise WasAborted(
-            f"Somebody aborted the move of {move['name']} while this run was under way, so it stays on {move['from_host']}. "
-            "To move it after all, run this again."
+            f"Somebody aborted the move of {move['name']} while this run was under way, so it stays"
+            f" on {move['from_host']}. To move it after all, run this again."
         )
 
 

@@ -125,7 +125,8 @@ def _no_contradiction(policy: MovePolicy, who: str) -> None:
     live_only = sorted(set(options) - {"copy_storage"})
     if move == "never" and options:
         raise DroverError(
-            f"{who}: move is never, so migration ({', '.join(sorted(options))}) says nothing; keep one."
+            f"{who}: move is never, so migration ({', '.join(sorted(options))}) says nothing; keep"
+            " one."
         )
     if move == "cold" and live_only:
         raise DroverError(
@@ -133,7 +134,8 @@ def _no_contradiction(policy: MovePolicy, who: str) -> None:
         )
     if move == "live" and policy.get("on_drain") == "shutdown":
         raise DroverError(
-            f"{who}: move live says that it must not be stopped, on_drain shutdown stops it; keep one."
+            f"{who}: move live says that it must not be stopped, on_drain shutdown stops it; keep"
+            " one."
         )
     if options.get("on_timeout") == "post_copy" and "post_copy" not in options:
         # The options of the task may allow it.

@@ -50,9 +50,11 @@ def describe(connection: Connection, migration_uuid: str) -> Resize:
     old = claimed_cells.read(connection, {former: row.source_node_id}).get(former, {})
     ends = (row.source_node_id, row.destination_node_id)
     devices, devices_back = (
-        claimed_devices.read(connection, {row.instance_uuid: each}).get(row.instance_uuid)
-        if not same_host
-        else None
+        (
+            claimed_devices.read(connection, {row.instance_uuid: each}).get(row.instance_uuid)
+            if not same_host
+            else None
+        )
         for each in (ends, ends[::-1])
     )
     in_cells = bool(old.get("cells") or new.get("cells"))
@@ -77,7 +79,7 @@ def describe(connection: Connection, migration_uuid: str) -> Resize:
         "new": _size(details.get("new") or {}, sizes.get("new") or {}, new if in_cells else None),
         "given": details.get("given", Sizes()),
         "order": {
-            **_order(
+            **_move_arguments(
                 row,
                 row.destination,
                 row.destination_migration_uri,
@@ -90,7 +92,7 @@ def describe(connection: Connection, migration_uuid: str) -> Resize:
             **resized,
         },
         "back": {
-            **_order(
+            **_move_arguments(
                 row,
                 row.source,
                 row.source_migration_uri,
@@ -117,7 +119,7 @@ def _size(columns: Mapping[str, Any], size: Mapping[str, int], numa: NumaBinding
     return described if numa is None else {**described, "numa": numa}
 
 
-def _order(
+def _move_arguments(
     row: Row,
     destination: str,
     uri: str | None,

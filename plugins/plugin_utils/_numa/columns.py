@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The cells of all hosts as arrays, and the hosts' cells that one guest cell fits (N11.4, N11.5)."""
+"""The cells of all hosts as arrays, and the hosts' cells that one guest cell fits (N11.4,
+N11.5).
+"""
 
 from __future__ import annotations
 
@@ -65,8 +67,8 @@ class CellColumns:
 class CellTable:
     """The columns with their sources.
 
-    sizes: page sizes of all hosts in KiB, the smallest first; the last axis of the columns of pages.
-    cpus: the dedicated CPUs of each cell of each host.
+    sizes: page sizes of all hosts in KiB, the smallest first; the last axis of the columns of
+    pages. cpus: the dedicated CPUs of each cell of each host.
     """
 
     def __init__(self, hosts: Sequence[NumaHost]) -> None:
@@ -85,9 +87,9 @@ class CellTable:
             self.columns.cpu_ratio[row] = float(host.get("cpu_allocation_ratio") or 4.0)
             self.columns.ram_ratio[row] = float(host.get("ram_allocation_ratio") or 1.0)
             for column, cell in enumerate(mine):
-                self._fill((row, column), cell)
+                self._fill_cell((row, column), cell)
 
-    def _fill(self, place: tuple[int, int], cell: HostCell) -> None:
+    def _fill_cell(self, place: tuple[int, int], cell: HostCell) -> None:
         columns, cpus = self.columns, self.cpus[place[0]][place[1]]
         columns.exists[place] = True
         columns.ids[place] = cell["id"]
@@ -161,7 +163,7 @@ class CellTable:
         # Shared guests together may use more memory than the cell has, but a single guest may not.
         pages = columns.pages_free if topology.is_pinned else columns.pages
         free = columns.memory - columns.memory_used if topology.is_pinned else columns.memory
-        paged = (self._holds(pages, cell) & columns.is_smallest).any(axis=2)
+        paged = (self._has_pages(pages, cell) & columns.is_smallest).any(axis=2)
         suitable = np.where(columns.is_smallest.any(axis=2), paged, cell.memory_mb <= free)
         return suitable
 
@@ -169,14 +171,14 @@ class CellTable:
         """Return [hosts, cells, sizes]: True for the page sizes that can hold a guest cell by
         themselves.
         """
-        holding: BoolArray = self._holds(columns.pages_free, cell) & columns.has_pages
+        holding: BoolArray = self._has_pages(columns.pages_free, cell) & columns.has_pages
         if wanted == SMALL:
             return holding & columns.is_smallest
         if wanted == LARGE:
             return holding & ~columns.is_smallest
         return holding if wanted == ANY else holding & (self.sizes == wanted)
 
-    def _holds(self, pages: IntArray, cell: GuestCell) -> BoolArray:
+    def _has_pages(self, pages: IntArray, cell: GuestCell) -> BoolArray:
         size_kb = cell.memory_mb * KIB
         found: BoolArray = (pages * self.sizes >= size_kb) & (size_kb % self.sizes == 0)
         return found

@@ -34,23 +34,25 @@ def read_cpu_topology(
         number.
     """
     specs = Specs(extra_specs, properties or {})
-    flavor_most, image_most = _read(specs, "cpu_max_")
+    flavor_most, image_most = _read_topologies(specs, "cpu_max_")
     exceeded = [
         part for part, most, asked in zip(_PARTS, flavor_most, image_most) if most and asked > most
     ]
     if exceeded:
         raise InvalidSpecs(
-            f"The image property hw_cpu_max_{exceeded[0]} is above the flavor's hw:cpu_max_{exceeded[0]}. An image may only lower a limit.",
+            f"The image property hw_cpu_max_{exceeded[0]} is above the flavor's"
+            f" hw:cpu_max_{exceeded[0]}. An image may only lower a limit.",
             "ImageVCPULimitsRangeExceeded",
         )
     limits = CpuTopology(
         *(image or flavor or _NO_LIMIT for flavor, image in zip(flavor_most, image_most))
     )
-    flavor, image = _read(specs, "cpu_")
+    flavor, image = _read_topologies(specs, "cpu_")
     exceeded = [part for part, most, asked in zip(_PARTS, limits, image) if asked > most]
     if exceeded:
         raise InvalidSpecs(
-            f"The image property hw_cpu_{exceeded[0]} is {getattr(image, exceeded[0])}; the limit is {getattr(limits, exceeded[0])}.",
+            f"The image property hw_cpu_{exceeded[0]} is {getattr(image, exceeded[0])}; the limit"
+            f" is {getattr(limits, exceeded[0])}.",
             "ImageVCPUTopologyRangeExceeded",
         )
     if any(asked > most for asked, most in zip(flavor, limits)):
@@ -81,8 +83,9 @@ def guest_cpu_topology(
     ]
     if not possible:
         raise InvalidSpecs(
-            f"{vcpus} vCPUs do not fit into {sockets_most} sockets of {cores_most} cores with {threads_most} threads. "
-            "Raise a limit hw:cpu_max_sockets, hw:cpu_max_cores or hw:cpu_max_threads.",
+            f"{vcpus} vCPUs do not fit into {sockets_most} sockets of {cores_most} cores with"
+            f" {threads_most} threads. Raise a limit hw:cpu_max_sockets, hw:cpu_max_cores or"
+            " hw:cpu_max_threads.",
             "ImageVCPULimitsRangeImpossible",
         )
 
@@ -99,14 +102,15 @@ def _divisors(number: int) -> list[int]:
     return sorted({*low, *(number // each for each in low)})
 
 
-def _read(specs: Specs, prefix: str) -> tuple[CpuTopology, CpuTopology]:
+def _read_topologies(specs: Specs, prefix: str) -> tuple[CpuTopology, CpuTopology]:
     """Return sockets, cores and threads of the flavor, and of the image."""
     pairs = [specs.both(prefix + part) for part in _PARTS]
     for part, pair in zip(_PARTS, pairs):
         for text in pair:
             if text and not re.fullmatch(r"\s*[0-9]{1,9}\s*", text):
                 raise InvalidSpecs(
-                    f"hw:{prefix}{part} or hw_{prefix}{part} is {text!r}. It must be a whole number.",
+                    f"hw:{prefix}{part} or hw_{prefix}{part} is {text!r}. It must be a whole"
+                    " number.",
                     "InvalidRequest",
                 )
     flavor, image = (CpuTopology(*(int(pair[side] or 0) for pair in pairs)) for side in (0, 1))

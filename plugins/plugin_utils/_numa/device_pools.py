@@ -19,7 +19,7 @@ from .device_specs import DeviceSpec, tags_of
 PLACES = ("numa_node", "address", "parent_ifname")
 
 
-class Pool:
+class DevicePool:
     """Equal devices with one physical function, or one device by itself.
 
     properties: the properties that requests are compared with; ``kind``: the properties without the
@@ -93,14 +93,14 @@ class HostDevices:
         #: The number of instances that have a device; more than one only after an assignment by
         #: hand.
         self._taken: Counter[int] = Counter()
-        pools: dict[frozenset[tuple[str, Any]], Pool] = {}
+        pools: dict[frozenset[tuple[str, Any]], DevicePool] = {}
         for number, tags in enumerate(tags_of(self.devices, specs)):
             if tags is None:
                 continue
             properties = _properties(self.devices[number], tags)
             key = frozenset(properties.items())
             if key not in pools:
-                pools[key] = Pool(properties)
+                pools[key] = DevicePool(properties)
             pools[key].devices.append(number)
         # Devices without a separate tag come first, as in Nova.
         self.pools = sorted(pools.values(), key=lambda pool: len(pool.properties))
@@ -120,7 +120,7 @@ class HostDevices:
     def _is_free(self, device: int, taken: Collection[int]) -> bool:
         return device not in taken and not any(each in taken for each in self._relatives[device])
 
-    def free(self, pool: Pool, taken: Collection[int] | None = None) -> list[int]:
+    def free(self, pool: DevicePool, taken: Collection[int] | None = None) -> list[int]:
         """Return the free devices of a pool, by address."""
         taken = self._taken if taken is None else taken
         return (

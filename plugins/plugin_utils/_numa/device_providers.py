@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Resource classes, traits, resource groups and providers of PCI devices in Placement, by name (N12.7)."""
+"""Resource classes, traits, resource groups and providers of PCI devices in Placement, by name
+(N12.7).
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ _STANDARD_TRAITS = ("HW_", "COMPUTE_", "OWNER_", "STORAGE_", "MISC_")
 
 
 def class_name(value: Any, where: str) -> str:
-    """Return the name of a resource class as Nova normalises it: a standard one, or upper case with CUSTOM_ before it.
+    """Return the name of a resource class as Nova normalises it: a standard one, or upper case with
+    CUSTOM_ before it.
 
     :raises DroverError: it is not a name.
     """

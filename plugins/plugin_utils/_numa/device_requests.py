@@ -129,12 +129,14 @@ def read_aliases(
             continue
         if in_placement:
             raise _bad_alias(
-                f"There are two PCI aliases {name}, but with pci_in_placement an alias has no alternatives. Keep one, and give the devices of "
-                "both the same resource_class in drover_pci_device_specs."
+                f"There are two PCI aliases {name}, but with pci_in_placement an alias has no"
+                " alternatives. Keep one, and give the devices of both the same resource_class in"
+                " drover_pci_device_specs."
             )
         if first.policy != alias.policy:
             raise _bad_alias(
-                f"Two PCI aliases {name} have the policies {first.policy} and {alias.policy}. They must have the same one."
+                f"Two PCI aliases {name} have the policies {first.policy} and {alias.policy}. They"
+                " must have the same one."
             )
         if _type_of(first.specs[0]) != _type_of(alias.specs[0]):
             raise _bad_alias(
@@ -151,12 +153,14 @@ def _alias(given: Mapping[str, Any], in_placement: bool) -> tuple[str, Alias]:
     unknown = sorted(set(given) - {*ALIAS_KEYS, *PLACEMENT_KEYS})
     if unknown:
         raise _bad_alias(
-            f"The PCI alias {name} has the unknown key {unknown[0]}. Known: {', '.join(ALIAS_KEYS + PLACEMENT_KEYS)}."
+            f"The PCI alias {name} has the unknown key {unknown[0]}. Known:"
+            f" {', '.join(ALIAS_KEYS + PLACEMENT_KEYS)}."
         )
     for key in PLACEMENT_KEYS:
         if given.get(key) and not in_placement:
             raise _bad_alias(
-                f"The PCI alias {name} has {key}, which needs pci_in_placement: true in the same policy."
+                f"The PCI alias {name} has {key}, which needs pci_in_placement: true in the same"
+                " policy."
             )
     resource_class, traits = _names_in_placement(name, given) if in_placement else (None, ())
     ids = [
@@ -168,16 +172,19 @@ def _alias(given: Mapping[str, Any], in_placement: bool) -> tuple[str, Alias]:
         if not _IDS.fullmatch(str(given.get(key, ""))):
             more = " (or a resource_class)" if in_placement else ""
             raise _bad_alias(
-                f"The PCI alias {name} needs a {key} of four hexadecimal digits, such as 10de{more}, not {shown(given.get(key))}."
+                f"The PCI alias {name} needs a {key} of four hexadecimal digits, such as"
+                f" 10de{more}, not {shown(given.get(key))}."
             )
     if given.get("device_type") not in (None, *_ALIAS_TYPES):
         raise _bad_alias(
-            f"The PCI alias {name} has the device_type {shown(given['device_type'])}; it must be {', '.join(_ALIAS_TYPES)}."
+            f"The PCI alias {name} has the device_type {shown(given['device_type'])}; it must be"
+            f" {', '.join(_ALIAS_TYPES)}."
         )
     policy = given.get("numa_policy") or LEGACY
     if policy not in POLICIES:
         raise _bad_alias(
-            f"The PCI alias {name} has the numa_policy {shown(policy)}; it must be one of {', '.join(POLICIES)}."
+            f"The PCI alias {name} has the numa_policy {shown(policy)}; it must be one of"
+            f" {', '.join(POLICIES)}."
         )
     spec = {key: str(given[key]) for key in ids}
     if given.get("device_type"):
@@ -229,8 +236,9 @@ def affinity_policy(
     )
     if flavor and image and flavor != image:
         raise InvalidSpecs(
-            f"The image property hw_pci_numa_affinity_policy is {image}, but the flavor has hw:pci_numa_affinity_policy {flavor}. "
-            "An image may not change that: take the property away, or choose another flavor.",
+            f"The image property hw_pci_numa_affinity_policy is {image}, but the flavor has"
+            f" hw:pci_numa_affinity_policy {flavor}. An image may not change that: take the"
+            " property away, or choose another flavor.",
             "ImagePCINUMAPolicyForbidden",
         )
     policy = flavor or image
@@ -245,7 +253,8 @@ def affinity_policy(
 def request_of_port(physical_network: str, vnic: str) -> PciRequest:
     """Return the request for the device of a network port.
 
-    Nova asks for a type with direct-physical only. libvirt takes nothing but a virtual function for the others, so the start would fail.
+    Nova asks for a type with direct-physical only. libvirt takes nothing but a virtual function for
+    the others, so the start would fail.
 
     :param vnic: a key of VNICS.
     """
@@ -255,7 +264,8 @@ def request_of_port(physical_network: str, vnic: str) -> PciRequest:
 def requests_of_flavor(
     extra_specs: Mapping[str, object], aliases: Mapping[str, Alias], policy: str | None = None
 ) -> tuple[PciRequest, ...]:
-    """Return the requests of ``pci_passthrough:alias``, such as ``gpu:2,nic:1``. A count of 0 asks for nothing.
+    """Return the requests of ``pci_passthrough:alias``, such as ``gpu:2,nic:1``. A count of 0 asks
+    for nothing.
 
     :param policy: affinity_policy().
     :raises InvalidSpecs: it cannot be read, or names an alias that does not exist.
@@ -266,13 +276,15 @@ def requests_of_flavor(
         match = re.fullmatch(r"\s*([^:]+?)\s*:\s*([0-9]{1,5})\s*", part)
         if match is None:
             raise InvalidSpecs(
-                f"pci_passthrough:alias is {text!r}. Write aliases with their counts, such as gpu:2,nic:1.",
+                f"pci_passthrough:alias is {text!r}. Write aliases with their counts, such as"
+                " gpu:2,nic:1.",
                 "ValueError",
             )
         name, count = match[1], int(match[2])
         if name not in aliases:
             raise InvalidSpecs(
-                f"pci_passthrough:alias names the PCI alias {name}, which does not exist{which_name(name, aliases)}.",
+                f"pci_passthrough:alias names the PCI alias {name}, which does not"
+                f" exist{which_name(name, aliases)}.",
                 "PciRequestAliasNotDefined",
             )
         if count:

@@ -93,12 +93,13 @@ class DeviceSpec:
             return re.compile("")
         if not re.fullmatch(r"[0-9a-fA-F]+", text) or int(text, 16) > most:
             raise InvalidSpecs(
-                f"{self._where}: the {name} of the address must be a hexadecimal number up to {most:x}, or *.",
+                f"{self._where}: the {name} of the address must be a hexadecimal number up to"
+                f" {most:x}, or *.",
                 "PciConfigInvalidSpec",
             )
         return re.compile(f"{int(text, 16):0{digits}x}$")
 
-    def _names(self, address: str) -> bool:
+    def _matches_address(self, address: str) -> bool:
         parts = re.split("[:.]", address.lower())
         return len(parts) == len(self._address) and all(
             pattern.match(part) for pattern, part in zip(self._address, parts)
@@ -123,9 +124,9 @@ class DeviceSpec:
             return self._interface in (device.get("interface"), (parent or {}).get("interface"))
         # The address of a physical function also stands for its virtual functions; a pattern over
         # several addresses does not.
-        if parent is not None and self._is_one_address and self._names(parent["address"]):
+        if parent is not None and self._is_one_address and self._matches_address(parent["address"]):
             return True
-        return self._names(device["address"])
+        return self._matches_address(device["address"])
 
     @property
     def _is_one_address(self) -> bool:

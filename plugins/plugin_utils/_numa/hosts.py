@@ -39,8 +39,13 @@ REASONS = {
     PCI_FILTER: "has too few free PCI devices of the requested kind",
     NO_CELLS: "reports no NUMA cells",
     NO_THREADS: "has no core with several threads, which hw:cpu_thread_policy=require needs",
-    NO_FIT: "has no NUMA cells with enough free CPUs, memory or pages, with the PCI devices and networks near them",
-    PCI_CLAIM: "cannot give the PCI devices together, as physical and virtual functions exclude each other",
+    NO_FIT: (
+        "has no NUMA cells with enough free CPUs, memory or pages, with the PCI devices and"
+        " networks near them"
+    ),
+    PCI_CLAIM: (
+        "cannot give the PCI devices together, as physical and virtual functions exclude each other"
+    ),
 }
 _CODES = (FITS, *REASONS)
 #: The maximum of choices of cells times sums over all hosts. Above it, only hosts that pass the
@@ -53,16 +58,18 @@ class DoesNotFit(DroverError):
     exact shortage, if there is one.
     """
 
-    def __init__(self, host: str, why: str, lack: Callable[[], lacks.Lack] | None = None) -> None:
+    def __init__(
+        self, host: str, why: str, lack: Callable[[], lacks.NumaLack] | None = None
+    ) -> None:
         super().__init__(f"Host {host} {REASONS[why]}.")
         self.why, self._lack = why, lack
 
     @property
-    def lack(self) -> lacks.Lack:
+    def lack(self) -> lacks.NumaLack:
         """The shortage of the host, as long as nothing has changed there. It is computed only when
         it is read.
         """
-        return lacks.Lack(REASONS[self.why], 1.0) if self._lack is None else self._lack()
+        return lacks.NumaLack(REASONS[self.why], 1.0) if self._lack is None else self._lack()
 
 
 @dataclass(frozen=True)
@@ -107,7 +114,7 @@ class NumaHosts:
         self._held: dict[tuple[int, str], Placed] = {}
         for number, each in enumerate(hosts):
             for placed in each.get("instances") or ():
-                self._count(number, placed, 1)
+                self._count_cells(number, placed, 1)
                 if "uuid" in placed:
                     self._held[number, placed["uuid"]] = placed
 
@@ -237,13 +244,13 @@ class NumaHosts:
             return problem.why
         return FITS
 
-    def lack(self, request: HostRequest, host: int) -> lacks.Lack:
+    def lack(self, request: HostRequest, host: int) -> lacks.NumaLack:
         """Return the shortage of a host for a request that it does not fit."""
         try:
             self.place(request, host)
         except DoesNotFit as problem:
             return problem.lack
-        return lacks.Lack("fits", 0.0)
+        return lacks.NumaLack("fits", 0.0)
 
     @property
     def free_devices(self) -> IntArray:
@@ -350,9 +357,11 @@ class NumaHosts:
         size = len(topology.cells)
         columns = self._columns.at(host)
         masks = {
-            kind: self._table.fits(columns, kind[0], topology, kind[1], request.with_limits)[
-                0
-            ].tolist()
+            kind: (
+                self._table.fits(columns, kind[0], topology, kind[1], request.with_limits)[
+                    0
+                ].tolist()
+            )
             for kind in dict.fromkeys(_kinds(topology))
         }
         cell_masks = [masks[kind] for kind in _kinds(topology)]
@@ -441,7 +450,7 @@ class NumaHosts:
             raise DroverError(
                 f"The PCI device {address} of host {self.names[host]} is not free for an instance."
             )
-        self._count(host, placed, 1)
+        self._count_cells(host, placed, 1)
 
     def held(self, host: int, uuid: str) -> Placed:
         """Return the parts that an instance had of a host at the beginning, in the form of place();
@@ -462,9 +471,9 @@ class NumaHosts:
             raise DroverError(
                 f"No instance has the PCI device {address} of host {self.names[host]}."
             )
-        self._count(host, placed, -1)
+        self._count_cells(host, placed, -1)
 
-    def _count(self, host: int, placed: Placed, sign: int) -> None:
+    def _count_cells(self, host: int, placed: Placed, sign: int) -> None:
         addresses = _addresses_of(placed)
         if addresses:
             self._devices[host].count(addresses, sign)

@@ -15,7 +15,7 @@ from .guest import DEDICATED, ISOLATE, LARGE, SMALL, GuestCell, GuestTopology
 _NEAR = "lacks NUMA cells with that room near the requested PCI devices and networks"
 
 
-class Lack(NamedTuple):
+class NumaLack(NamedTuple):
     """text: the rest of a sentence that begins with the name of the host. share: the missing share;
     0 is nothing.
     """
@@ -30,7 +30,7 @@ def of_cells(
     kinds: Sequence[tuple[GuestCell, int]],
     topology: GuestTopology,
     with_limits: bool,
-) -> Lack:
+) -> NumaLack:
     """Return the shortage of the cells of a host for the cells of a guest.
 
     :param kinds: each guest cell in the form for the fit, with the number of host CPUs for its
@@ -39,8 +39,9 @@ def of_cells(
     columns = table.columns.at(host)
     cell_columns = np.flatnonzero(columns.exists[0]).tolist()
     if len(cell_columns) < len(kinds):
-        return Lack(
-            f"has {len(cell_columns)} NUMA {_cells(len(cell_columns))}, and the guest needs {len(kinds)}",
+        return NumaLack(
+            f"has {len(cell_columns)} NUMA {_cells(len(cell_columns))}, and the guest needs"
+            f" {len(kinds)}",
             float(len(kinds) - len(cell_columns)),
         )
     masks = [
@@ -56,14 +57,15 @@ def of_cells(
             ),
             key=lambda each: each.share,
         )
-        return Lack(f"lacks room for cell {number} of the guest; {near.text}", near.share)
+        return NumaLack(f"lacks room for cell {number} of the guest; {near.text}", near.share)
     enough = int(np.any(masks, axis=0).sum())
     if enough < len(kinds):
-        return Lack(
-            f"has {enough} NUMA {_cells(enough)} with enough free CPUs and memory, and the guest needs {len(kinds)}",
+        return NumaLack(
+            f"has {enough} NUMA {_cells(enough)} with enough free CPUs and memory, and the guest"
+            f" needs {len(kinds)}",
             1.0,
         )
-    return Lack(_NEAR, 1.0)
+    return NumaLack(_NEAR, 1.0)
 
 
 def _of_cell(
@@ -75,7 +77,7 @@ def _of_cell(
     emulator: int,
     topology: GuestTopology,
     with_limits: bool,
-) -> Lack:
+) -> NumaLack:
     """Return the shortage of one cell of a host for a guest cell that does not fit it."""
     at = 0, column
     lacks = []
@@ -99,10 +101,10 @@ def _of_cell(
         )
     name = f"its NUMA cell {int(columns.ids[at])}"
     text = " and ".join(each.text for each in lacks)
-    return Lack(f"{name} comes nearest and has {text}", sum(each.share for each in lacks))
+    return NumaLack(f"{name} comes nearest and has {text}", sum(each.share for each in lacks))
 
 
-def _pinned(columns: CellColumns, column: int, wanted: int, policy: str | None) -> list[Lack]:
+def _pinned(columns: CellColumns, column: int, wanted: int, policy: str | None) -> list[NumaLack]:
     free = int(columns.dedicated_free[0, column])
     if free < wanted:
         return _short(free, wanted, "CPUs to pin")
@@ -111,8 +113,9 @@ def _pinned(columns: CellColumns, column: int, wanted: int, policy: str | None) 
         whole = int(columns.whole_cores[0, column])
         if threads > 1 and not columns.is_legacy[0, column]:
             return [
-                Lack(
-                    f"cores with {threads} threads, which hw:cpu_thread_policy=isolate does not take",
+                NumaLack(
+                    f"cores with {threads} threads, which hw:cpu_thread_policy=isolate does not"
+                    " take",
                     1.0,
                 )
             ]
@@ -123,14 +126,15 @@ def _pinned(columns: CellColumns, column: int, wanted: int, policy: str | None) 
         return _short(
             most,
             wanted,
-            f"CPUs to pin in cores with several free threads, which hw:cpu_thread_policy={policy} takes",
+            f"CPUs to pin in cores with several free threads, which hw:cpu_thread_policy={policy}"
+            " takes",
         )
     return []
 
 
 def _memory(
     table: CellTable, columns: CellColumns, column: int, cell: GuestCell, topology: GuestTopology
-) -> list[Lack]:
+) -> list[NumaLack]:
     """Return the shortage of memory of a cell: pages of the requested size, or of its smallest
     size.
     """
@@ -148,7 +152,7 @@ def _memory(
         sizes &= table.sizes == page_size
     if not sizes.any():
         return [
-            Lack(
+            NumaLack(
                 f"no pages of {page_size} KiB" if isinstance(page_size, int) else "no huge pages",
                 1.0,
             )
@@ -156,12 +160,14 @@ def _memory(
     all_pages = (
         columns.pages if page_size is None and not topology.is_pinned else columns.pages_free
     )
-    best: list[Lack] | None = None
+    best: list[NumaLack] | None = None
     for place in np.flatnonzero(sizes).tolist():
         size, pages = int(table.sizes[place]), int(all_pages[0, column, place])
         if cell.memory_mb * KIB % size:
             lack = [
-                Lack(f"pages of {size} KiB, of which {cell.memory_mb} MiB are no whole number", 1.0)
+                NumaLack(
+                    f"pages of {size} KiB, of which {cell.memory_mb} MiB are no whole number", 1.0
+                )
             ]
         elif page_size is None:
             lack = _short(pages * size // KIB, cell.memory_mb, "MiB of memory")
@@ -172,12 +178,12 @@ def _memory(
     return best or []
 
 
-def _short(there: int, wanted: int, what: str) -> list[Lack]:
+def _short(there: int, wanted: int, what: str) -> list[NumaLack]:
     """Return the missing part of an amount; empty if the amount suffices."""
     return (
         []
         if there >= wanted
-        else [Lack(f"{max(there, 0)} of {wanted} {what}", (wanted - max(there, 0)) / wanted)]
+        else [NumaLack(f"{max(there, 0)} of {wanted} {what}", (wanted - max(there, 0)) / wanted)]
     )
 
 

@@ -25,8 +25,9 @@ from .guest import DEDICATED, ISOLATE, MIXED, SHARE, SHARED, GuestCell, GuestTop
 STRICT = "strict"
 #: The sentence on an instance without a known topology_of(), after its name.
 UNKNOWN = (
-    "is tied to CPUs or NUMA cells of its host in a way that no claim makes, so it is not known what it needs elsewhere. Compare virsh vcpupin "
-    "--live and --config, give it its former pins again or none, and run drover.compute.discover."
+    "is tied to CPUs or NUMA cells of its host in a way that no claim makes, so it is not known"
+    " what it needs elsewhere. Compare virsh vcpupin --live and --config, give it its former pins"
+    " again or none, and run drover.compute.discover."
 )
 
 
@@ -39,7 +40,8 @@ def shared_cpus(host_cells: Sequence[HostCell]) -> list[int] | None:
 
 
 def facts_of_floating(cpus: Sequence[int] | None) -> NumaBinding:
-    """Return the fact ``numa`` of the domain of an instance without cells, as hypervisor_info reads it.
+    """Return the fact ``numa`` of the domain of an instance without cells, as hypervisor_info reads
+    it.
 
     :param cpus: the result of shared_cpus() for its host.
     :returns: empty if the domain has no such setting.
@@ -48,7 +50,8 @@ def facts_of_floating(cpus: Sequence[int] | None) -> NumaBinding:
 
 
 def facts_of_cells(cells: Sequence[PlacedCell], host_cells: Sequence[HostCell]) -> NumaBinding:
-    """Return the fact ``numa`` of the domain of an instance with cells, as hypervisor_info reads it.
+    """Return the fact ``numa`` of the domain of an instance with cells, as hypervisor_info reads
+    it.
 
     :param cells: its cells, from NumaHosts.place().
     :param host_cells: all cells of its host, in the form for NumaHosts.

@@ -118,7 +118,8 @@ class HostRequest:
             )
         except (AttributeError, KeyError, TypeError, ValueError):
             raise DroverError(
-                f"{where}: host_request cannot be read. Pass what the lookup drover.compute.schedule returned."
+                f"{where}: host_request cannot be read. Pass what the lookup"
+                " drover.compute.schedule returned."
             ) from None
 
 

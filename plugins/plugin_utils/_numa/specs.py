@@ -83,7 +83,8 @@ class Specs:
         image = _numbered(self.properties, f"hw_{name}")
         if flavor is not None and image is not None:
             raise InvalidSpecs(
-                f"The image has hw_{name}.0 and the flavor has hw:{name}.0. Only one of them may say it: take it out of the image.",
+                f"The image has hw_{name}.0 and the flavor has hw:{name}.0. Only one of them may"
+                " say it: take it out of the image.",
                 "ImageNUMATopologyForbidden",
             )
         return flavor if flavor is not None else image
@@ -168,7 +169,8 @@ def _refuse_unsupported(specs: Specs) -> None:
         )
         if is_set:
             raise InvalidSpecs(
-                f"hw:{name} or hw_{name} asks for {what}, which drover does not have. Take it out of the flavor and of the image.",
+                f"hw:{name} or hw_{name} asks for {what}, which drover does not have. Take it out"
+                " of the flavor and of the image.",
                 "Unsupported",
             )
 
@@ -179,8 +181,9 @@ def _cpu_policy(specs: Specs) -> str | None:
         flavor == SHARED and image in (MIXED, DEDICATED)
     ):
         raise InvalidSpecs(
-            f"The image property hw_cpu_policy is {image}, but the flavor has hw:cpu_policy {flavor}. "
-            "An image may not change that: take the property away, or choose another flavor.",
+            f"The image property hw_cpu_policy is {image}, but the flavor has hw:cpu_policy"
+            f" {flavor}. An image may not change that: take the property away, or choose another"
+            " flavor.",
             "ImageCPUPinningForbidden",
         )
     return flavor or image or None
@@ -193,8 +196,9 @@ def _thread_policy(specs: Specs) -> str | None:
     # A flavor that prefers threads hides the setting of the image, as in Nova.
     if flavor and flavor != PREFER and image and image != flavor:
         raise InvalidSpecs(
-            f"The image property hw_cpu_thread_policy is {image}, but the flavor has hw:cpu_thread_policy {flavor}. "
-            "An image may not change that: take the property away, or choose another flavor.",
+            f"The image property hw_cpu_thread_policy is {image}, but the flavor has"
+            f" hw:cpu_thread_policy {flavor}. An image may not change that: take the property away,"
+            " or choose another flavor.",
             "ImageCPUThreadPolicyForbidden",
         )
     return flavor or image or None
@@ -213,7 +217,8 @@ def _dedicated_mask(specs: Specs, vcpus: int) -> set[int]:
     )
     if not every - pinned:
         raise InvalidSpecs(
-            f"hw:cpu_dedicated_mask {mask} pins each of the {vcpus} vCPUs. Leave one out, or write hw:cpu_policy=dedicated.",
+            f"hw:cpu_dedicated_mask {mask} pins each of the {vcpus} vCPUs. Leave one out, or write"
+            " hw:cpu_policy=dedicated.",
             code,
         )
     if pinned - every:
@@ -255,7 +260,8 @@ def _policy_of_resources(
             amounts[match[1]] += int(text_of(value))
     if policy and any(amounts.values()):
         raise InvalidSpecs(
-            f"The CPU policy {policy} is set, and resources:VCPU or resources:PCPU too. Both say how many CPUs are pinned: keep one.",
+            f"The CPU policy {policy} is set, and resources:VCPU or resources:PCPU too. Both say"
+            " how many CPUs are pinned: keep one.",
             "InvalidRequest",
         )
     if all(amounts.values()):
@@ -266,7 +272,8 @@ def _policy_of_resources(
         needed = vcpus + (1 if emulator == ISOLATE else 0)
         if amounts["PCPU"] != needed:
             raise InvalidSpecs(
-                f"resources:PCPU is {amounts['PCPU']}, but the flavor needs {needed}: one for each of its {vcpus} vCPUs"
+                f"resources:PCPU is {amounts['PCPU']}, but the flavor needs {needed}: one for each"
+                f" of its {vcpus} vCPUs"
                 + (", and one for hw:emulator_threads_policy=isolate." if needed > vcpus else "."),
                 "InvalidRequest",
             )
@@ -283,7 +290,8 @@ def _policy_of_trait(specs: Specs, threads: str | None) -> str | None:
         policy = "required"
     if threads and policy:
         raise InvalidSpecs(
-            f"The thread policy {threads} is set, and trait:{HYPERTHREADING} too. Both say how threads are used: keep one.",
+            f"The thread policy {threads} is set, and trait:{HYPERTHREADING} too. Both say how"
+            " threads are used: keep one.",
             "InvalidRequest",
         )
     return {"forbidden": ISOLATE, "required": REQUIRE}.get(policy, threads)
@@ -296,22 +304,26 @@ def _check_together(
     if policy in (SHARED, None):
         if threads:
             raise InvalidSpecs(
-                f"The thread policy {threads} is for pinned vCPUs. Set hw:cpu_policy to dedicated or mixed, or take it out.",
+                f"The thread policy {threads} is for pinned vCPUs. Set hw:cpu_policy to dedicated"
+                " or mixed, or take it out.",
                 "CPUThreadPolicyConfigurationInvalid",
             )
         if emulator == ISOLATE:
             raise InvalidSpecs(
-                "hw:emulator_threads_policy=isolate is for pinned vCPUs. Set hw:cpu_policy to dedicated or mixed, or take it out.",
+                "hw:emulator_threads_policy=isolate is for pinned vCPUs. Set hw:cpu_policy to"
+                " dedicated or mixed, or take it out.",
                 "BadRequirementEmulatorThreadsPolicy",
             )
     if policy != MIXED and dedicated:
         raise InvalidSpecs(
-            "hw:cpu_dedicated_mask is for hw:cpu_policy=mixed alone. Set that, or take the mask out.",
+            "hw:cpu_dedicated_mask is for hw:cpu_policy=mixed alone. Set that, or take the mask"
+            " out.",
             "RequiredMixedInstancePolicy",
         )
     if policy == MIXED and not dedicated:
         raise InvalidSpecs(
-            "hw:cpu_policy=mixed does not say which vCPUs are pinned. Name them in hw:cpu_dedicated_mask, such as ^0.",
+            "hw:cpu_policy=mixed does not say which vCPUs are pinned. Name them in"
+            " hw:cpu_dedicated_mask, such as ^0.",
             "RequiredMixedOrRealtimeCPUMask",
         )
 
@@ -320,7 +332,8 @@ def _node_count(specs: Specs) -> int | None:
     flavor, image = specs.both("numa_nodes")
     if flavor and image:
         raise InvalidSpecs(
-            "The image has hw_numa_nodes and the flavor has hw:numa_nodes. Only one of them may say it: take it out of the image.",
+            "The image has hw_numa_nodes and the flavor has hw:numa_nodes. Only one of them may say"
+            " it: take it out of the image.",
             "ImageNUMATopologyForbidden",
         )
     text = flavor or image
@@ -341,8 +354,9 @@ def _page_size(specs: Specs) -> int | str | None:
         return page_size
     if page_size not in (LARGE, ANY):
         raise InvalidSpecs(
-            f"The image property hw_mem_page_size is {image}, but the flavor has {f'hw:mem_page_size {flavor}' if flavor else 'none'}. "
-            "An image may choose a size only if the flavor says large or any.",
+            f"The image property hw_mem_page_size is {image}, but the flavor has"
+            f" {f'hw:mem_page_size {flavor}' if flavor else 'none'}. An image may choose a size"
+            " only if the flavor says large or any.",
             "MemoryPageSizeForbidden",
         )
     return _read_page_size(image)
@@ -361,7 +375,8 @@ def _read_page_size(text: str) -> int | str:
         size = math.ceil(float(match[1]) * scale / (1 if match[3] == "B" else 8)) / 1024
     if size < 1 or size != int(size):
         raise InvalidSpecs(
-            f"{text!r} is no page size. Write small, large, any, a number of KiB such as 2048, or 2MB or 1GB.",
+            f"{text!r} is no page size. Write small, large, any, a number of KiB such as 2048, or"
+            " 2MB or 1GB.",
             "MemoryPageSizeInvalid",
         )
     return int(size)
@@ -375,8 +390,9 @@ def _cells(
         return _even_cells(nodes, vcpus, memory_mb, dedicated)
     if cpus is None or memory is None or len(cpus) != nodes or len(memory) != nodes:
         raise InvalidSpecs(
-            f"The guest has {nodes} NUMA cells, but hw:numa_cpus.N has {len(cpus or ())} and hw:numa_mem.N has {len(memory or ())}. "
-            "Give both for each cell, from 0 on and without a gap, or neither.",
+            f"The guest has {nodes} NUMA cells, but hw:numa_cpus.N has {len(cpus or ())} and"
+            f" hw:numa_mem.N has {len(memory or ())}. Give both for each cell, from 0 on and"
+            " without a gap, or neither.",
             "ImageNUMATopologyIncomplete",
         )
     return _listed_cells(cpus, memory, vcpus, memory_mb, dedicated)
@@ -387,7 +403,8 @@ def _even_cells(
 ) -> tuple[GuestCell, ...]:
     if vcpus % nodes or memory_mb % nodes:
         raise InvalidSpecs(
-            f"{vcpus} vCPUs and {memory_mb} MiB cannot be divided evenly over {nodes} NUMA cells. Say it with hw:numa_cpus.N and hw:numa_mem.N.",
+            f"{vcpus} vCPUs and {memory_mb} MiB cannot be divided evenly over {nodes} NUMA cells."
+            " Say it with hw:numa_cpus.N and hw:numa_mem.N.",
             "ImageNUMATopologyAsymmetric",
         )
     size = vcpus // nodes

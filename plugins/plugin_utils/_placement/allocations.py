@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Consumers and their allocations, replaced in bulk (N10.5). No capacity check here.
 
-Each writer locks the consumers first, in the order of their uuids, and the rows of inventories last, see inventory.py.
-The generation of a provider stays as it is: it guards inventories, traits and aggregates.
+Each writer locks the consumers first, in the order of their uuids, and the rows of inventories
+last, see inventory.py. The generation of a provider stays as it is: it guards inventories, traits
+and aggregates.
 """
 
 from __future__ import annotations
@@ -114,9 +115,9 @@ class Holdings:
         for uuid in keep:
             if uuid not in self.ids:
                 raise changed_meanwhile(uuid, "another run removed it at this moment")
-        self.held = self._held()
+        self.held = self._sum_allocations()
 
-    def _held(self) -> dict[str, Amounts]:
+    def _sum_allocations(self) -> dict[str, Amounts]:
         table, uuids = tables.allocations, {row.id: uuid for uuid, row in self.rows.items()}
         allocated: dict[str, Amounts] = {}
         for row in bulk.among(self.connection, bulk.select(table), table.c.consumer_id, uuids):
@@ -209,7 +210,8 @@ def replace(
     consumer_type: str = INSTANCE,
     owners: Mapping[str, tuple[str | None, str | None]] | None = None,
 ) -> None:
-    """Replace the allocations of consumers, whether there is room or not; a consumer without any is removed.
+    """Replace the allocations of consumers, whether there is room or not; a consumer without any is
+    removed.
 
     :param wanted: {consumer uuid: allocations}.
     :param owners: {consumer uuid: (project, user)}, for consumers that are new.
@@ -271,7 +273,8 @@ def confirm(connection: Connection, consumer_uuids: Iterable[str]) -> None:
 def changed_meanwhile(uuid: str, why: str) -> DroverError:
     """Make the error for a consumer that another run has changed."""
     return DroverError(
-        f"Consumer {uuid} changed meanwhile: {why}. Nothing was written: read it again, then decide again.",
+        f"Consumer {uuid} changed meanwhile: {why}. Nothing was written: read it again, then decide"
+        " again.",
         cause="changed_meanwhile",
         consumer=uuid,
     )

@@ -22,12 +22,12 @@ from .._store.providers import pool_names
 from .._store.schema import tables
 from . import classes_and_traits as resource_names
 from . import inventory, provider_trees, providers, server_groups
-from .device_providers import Chosen, DeviceProviders
+from .device_providers import ChosenDevices, DeviceProviders
 from .host_room import HostRoom
 from .inventory import Amounts, InventoryKey, ProviderInventory
 
 
-class Place:
+class CandidateNode:
     """A compute node to try.
 
     :param node: the row of the compute node (claim_nodes.find).
@@ -82,7 +82,7 @@ class ClaimDestinations:
     def __init__(
         self,
         connection: Connection,
-        places: Sequence[Place],
+        places: Sequence[CandidateNode],
         found: Mapping[str, Row],
         free: Amounts | None = None,
         requests: Mapping[str, HostRequest] | None = None,
@@ -104,12 +104,12 @@ class ClaimDestinations:
         self.devices: DeviceProviders | None = None
 
     def choose_all(
-        self, wanted: Sequence[tuple[ClaimRequest, Sequence[Place]]]
-    ) -> dict[str, Place]:
+        self, wanted: Sequence[tuple[ClaimRequest, Sequence[CandidateNode]]]
+    ) -> dict[str, CandidateNode]:
         """Choose places for several selections, for all or for none.
 
-        At first only the room of first choices is locked, so that claims of the same alternates need not wait. If one has
-        no room, all is locked from the start, in order.
+        At first only the room of first choices is locked, so that claims of the same alternates
+        need not wait. If one has no room, all is locked from the start, in order.
 
         :param wanted: selections, each with its places.
         :returns: {uuid: place}.
@@ -120,36 +120,40 @@ class ClaimDestinations:
                 where.pop(selection["uuid"], None)
         firsts = [places[0] for dummy, places in wanted]
         names = {
-            name for selection, places in wanted for name in _names(selection["resources"], places)
+            name
+            for selection, places in wanted
+            for name in _names_of_classes(selection["resources"], places)
         }
         if self.connection.dialect.name != "sqlite" and self._more_than(firsts, names):
             members = {key: dict(hosts) for key, hosts in self.members.items()}
             try:
                 with self.connection.begin_nested():
-                    self._hold(firsts, names, first_only=True)
-                    return self._chosen([(selection, places[:1]) for selection, places in wanted])
+                    self._lock_places(firsts, names, first_only=True)
+                    return self._choose_places(
+                        [(selection, places[:1]) for selection, places in wanted]
+                    )
             except DroverError:
                 self.members = members
-        self._hold(self.places, names)
-        return self._chosen(wanted)
+        self._lock_places(self.places, names)
+        return self._choose_places(wanted)
 
     def choose(
         self,
         uuid: str,
         name: str,
         resources: Resources,
-        places: Sequence[Place],
+        places: Sequence[CandidateNode],
         group: Row | None = None,
         leaving: str | None = None,
-    ) -> Place:
+    ) -> CandidateNode:
         """Choose the first place that is enabled, allowed by the server group and has room.
 
         :param leaving: the host that the instance leaves, if it moves.
         :raises DroverError: no place is; with the reason for each.
         """
-        names = _names(resources, places)
+        names = _names_of_classes(resources, places)
         if not self.held:
-            self._hold(self.places, names)
+            self._lock_places(self.places, names)
         pool_names.learn(self.connection, names)
         refusals, data = [], []
         for place in places:
@@ -175,18 +179,22 @@ class ClaimDestinations:
         # A class that does not exist is another error than one that no host has left.
         class_ids(
             self.connection,
-            _names(resources, places) - resource_names.standard(resource_names.RESOURCE_CLASS),
+            _names_of_classes(resources, places)
+            - resource_names.standard(resource_names.RESOURCE_CLASS),
         )
         raise DroverError(
-            f"No room for {name} ({uuid}) at its destination nor its alternates: "
-            f"{'; '.join(refusals) or 'no alternate is left'}. Nothing was claimed. Somebody else may have been faster: schedule again.",
+            f"No room for {name} ({uuid}) at its destination nor its alternates:"
+            f" {'; '.join(refusals) or 'no alternate is left'}. Nothing was claimed. Somebody else"
+            " may have been faster: schedule again.",
             cause="no_room",
             consumer=uuid,
             refusals=refusals,
             places=data,
         )
 
-    def _chosen(self, wanted: Iterable[tuple[ClaimRequest, Sequence[Place]]]) -> dict[str, Place]:
+    def _choose_places(
+        self, wanted: Iterable[tuple[ClaimRequest, Sequence[CandidateNode]]]
+    ) -> dict[str, CandidateNode]:
         chosen = {}
         for selection, places in wanted:
             group = self.groups.get(server_groups.name_of(selection.get("server_group")) or "")
@@ -195,7 +203,7 @@ class ClaimDestinations:
             )
         return chosen
 
-    def _more_than(self, firsts: Sequence[Place], names: Iterable[str]) -> bool:
+    def _more_than(self, firsts: Sequence[CandidateNode], names: Iterable[str]) -> bool:
         if len(firsts) < len(self.places):
             return True
         return any(
@@ -204,8 +212,8 @@ class ClaimDestinations:
             for name in names
         )
 
-    def _hold(
-        self, places: Sequence[Place], names: Collection[str], first_only: bool = False
+    def _lock_places(
+        self, places: Sequence[CandidateNode], names: Collection[str], first_only: bool = False
     ) -> None:
         providers: set[int] = set()
         wants_devices = any(each.pci for each in self.requests.values())
@@ -240,7 +248,9 @@ class ClaimDestinations:
             else None
         )
 
-    def _check_host(self, uuid: str, place: Place, group: Row | None, leaving: str | None) -> None:
+    def _check_host(
+        self, uuid: str, place: CandidateNode, group: Row | None, leaving: str | None
+    ) -> None:
         if place.shown:
             return
         if place.node.disabled:
@@ -257,8 +267,8 @@ class ClaimDestinations:
                 raise _Refused(refusal)
 
     def _hardware(
-        self, uuid: str, place: Place, resources: Resources
-    ) -> tuple[Placed | None, list[Chosen]]:
+        self, uuid: str, place: CandidateNode, resources: Resources
+    ) -> tuple[Placed | None, list[ChosenDevices]]:
         """Return the cells and devices of a place that an instance gets, None if it needs none, and
         the allocations of the devices.
         """
@@ -277,7 +287,9 @@ class ClaimDestinations:
             node, request, placed, {} if place.given else resources
         )
 
-    def _amounts(self, place: Place, resources: Resources, devices: Sequence[Chosen]) -> Amounts:
+    def _amounts(
+        self, place: CandidateNode, resources: Resources, devices: Sequence[ChosenDevices]
+    ) -> Amounts:
         """Take the room of a place.
 
         :param devices: allocations of the chosen devices; they must be among the allocations that
@@ -291,7 +303,8 @@ class ClaimDestinations:
                     < device.amount
                 ):
                     raise _Refused(
-                        f"it has free PCI devices, but not of the providers that were chosen for {device.resource_class}"
+                        "it has free PCI devices, but not of the providers that were chosen for"
+                        f" {device.resource_class}"
                     )
             demands = [
                 (name, amount, [self.uuids[uuid]])
@@ -351,7 +364,7 @@ class ClaimDestinations:
         return held.used + amount <= self.before[held.key]
 
 
-def _names(resources: Resources, places: Iterable[Place]) -> set[str]:
+def _names_of_classes(resources: Resources, places: Iterable[CandidateNode]) -> set[str]:
     names = {name for name, amount in resources.items() if amount}
     return names | {
         name for place in places for amounts in place.given.values() for name in amounts
@@ -366,7 +379,8 @@ def provider_ids(connection: Connection, uuids: Collection[str]) -> dict[str, in
     ids = providers.ids(connection, uuids)
     for uuid in sorted(set(uuids) - set(ids)):
         raise DroverError(
-            f"Resource provider {uuid} is not in the store. Run drover.compute.discover, then schedule again; nothing was claimed.",
+            f"Resource provider {uuid} is not in the store. Run drover.compute.discover, then"
+            " schedule again; nothing was claimed.",
             cause="unknown_provider",
             provider=uuid,
         )
@@ -381,7 +395,8 @@ def class_ids(connection: Connection, names: Collection[str]) -> dict[str, int]:
     ids = bulk.ids_by(connection, tables.resource_classes.c.name, names, make=False)
     for name in sorted(set(names) - set(ids)):
         raise DroverError(
-            f"Resource class {name} is not in the store: no provider has it. Correct the name; nothing was claimed.",
+            f"Resource class {name} is not in the store: no provider has it. Correct the name;"
+            " nothing was claimed.",
             cause="unknown_class",
             resource_class=name,
         )

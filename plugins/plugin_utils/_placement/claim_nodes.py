@@ -39,7 +39,8 @@ def find(connection: Connection, host: str, node: str | None = None) -> Row:
     if not rows:
         services.get(connection, host)
         raise DroverError(
-            f"Host {host} has no compute node {node or ''} in the store. Run drover.compute.discover."
+            f"Host {host} has no compute node {node or ''} in the store. Run"
+            " drover.compute.discover."
         )
     return _only(rows)
 

@@ -34,7 +34,7 @@ from . import (
     quotas,
     server_groups,
 )
-from .claim_destination import ClaimDestinations, Place
+from .claim_destination import CandidateNode, ClaimDestinations
 
 BUILDING = "building"
 #: The purpose of a decision that is claimed, see decisions.row().
@@ -54,14 +54,14 @@ def claim(
 ) -> list[Claim]:
     """Claim the destination, or else the first alternate with room, of every selection.
 
-    All or none: a selection that fits nowhere fails the whole, and the caller's transaction with it. A selection with
-    an explanation, so one of the scheduler, is recorded as a decision.
+    All or none: a selection that fits nowhere fails the whole, and the caller's transaction with
+    it. A selection with an explanation, so one of the scheduler, is recorded as a decision.
 
-    :param lifetime: seconds until the claim expires if no instance is seen; 0 for never. A claim that is made again while
-        its instance is built is renewed.
+    :param lifetime: seconds until the claim expires if no instance is seen; 0 for never. A claim
+        that is made again while its instance is built is renewed.
     :param actor: the requester, for people.
-    :param defined: the selections are of definitions. If another run has claimed a definition already, its instance is
-        the answer.
+    :param defined: the selections are of definitions. If another run has claimed a definition
+        already, its instance is the answer.
     :returns: the claims in the order of the selections.
     :raises DroverError: no room (requested, used and capacity per tried host), a quota, unknown
         host, bad data, or a definition that was changed since its instance was begun.
@@ -160,7 +160,7 @@ def _choose(
     keep: Mapping[str, Mapping[str, object]],
     nodes: claim_nodes.Nodes,
     found: Mapping[str, Row],
-) -> dict[str, Place]:
+) -> dict[str, CandidateNode]:
     """Choose a place with room for each new instance, write its allocations, and return {uuid:
     place}.
     """
@@ -180,7 +180,7 @@ def _choose(
     return chosen
 
 
-def _claim_mdevs(connection: Connection, chosen: Mapping[str, Place]) -> None:
+def _claim_mdevs(connection: Connection, chosen: Mapping[str, CandidateNode]) -> None:
     """Claim mediated devices for the allocations of instances on providers below the providers of
     their nodes.
     """
@@ -214,9 +214,12 @@ def _requests(selections: Sequence[ClaimRequest]) -> dict[str, HostRequest]:
 
 
 def _decision(
-    selection: ClaimRequest, place: Place, actor: str | None, now: float
+    selection: ClaimRequest, place: CandidateNode, actor: str | None, now: float
 ) -> dict[str, object]:
-    refused = f"{selection['host']}, which was picked first, was refused at the claim: this alternate was taken."
+    refused = (
+        f"{selection['host']}, which was picked first, was refused at the claim: this alternate was"
+        " taken."
+    )
     return decisions.row(
         PURPOSE,
         actor,
@@ -237,7 +240,7 @@ def _correct_places(
     connection: Connection,
     rows: Sequence[Mapping[str, Any]],
     new: Mapping[str, int],
-    chosen: Mapping[str, Place],
+    chosen: Mapping[str, CandidateNode],
 ) -> None:
     """Correct the nodes of instances that were inserted with their first choice, which most of them
     get.
@@ -267,7 +270,8 @@ def reclaim(
     The failed build is counted on the node that it leaves, for BuildFailureWeigher.
 
     :param proof: nothing of the instance is at the host that it leaves.
-    :raises DroverError: the instance is not being built, or is moving, or no alternate has room, or an order is open.
+    :raises DroverError: the instance is not being built, or is moving, or no alternate has room, or
+        an order is open.
     """
     certainty.require(proof)
     groups = server_groups.of_instance(connection, uuid)
@@ -277,8 +281,8 @@ def reclaim(
     _refuse_moving(connection, [uuid])
     if instance.state != BUILDING:
         raise DroverError(
-            f"Instance {instance.name} ({uuid}) is {instance.state}, not being built: its place is not given up. "
-            "Move it with drover.compute.drain instead."
+            f"Instance {instance.name} ({uuid}) is {instance.state}, not being built: its place is"
+            " not given up. Move it with drover.compute.drain instead."
         )
     orders.refuse_open([instance])
     holdings = allocations.Holdings(connection, {}, now, drop=[uuid])
@@ -368,7 +372,9 @@ def release(
 
 
 def _refuse_in_use(connection: Connection, rows: Sequence[Row]) -> None:
-    """Refuse instances that a host shows or that have an open order, unless their host was seen to be off since: they were lost with it."""
+    """Refuse instances that a host shows or that have an open order, unless their host was seen to
+    be off since: they were lost with it.
+    """
     doubtful = [row for row in rows if row.state == "active" or row.order_uuid is not None]
     if not doubtful:
         return
@@ -381,9 +387,10 @@ def _refuse_in_use(connection: Connection, rows: Sequence[Row]) -> None:
         if elsewhere or (host not in off and row.state == "active"):
             where = elsewhere[0] if elsewhere else host or "a hypervisor"
             raise DroverError(
-                f"Instance {row.name} ({row.uuid}) has a domain on {where}, so its room is in use. Undefine the domain first and run "
-                f"drover.compute.discover; nothing was released. If {where} is dead: drover.compute.evacuate -e drover_host={where}, which sees that it is "
-                "off, and then this again, for what it has to leave."
+                f"Instance {row.name} ({row.uuid}) has a domain on {where}, so its room is in use."
+                " Undefine the domain first and run drover.compute.discover; nothing was released."
+                f" If {where} is dead: drover.compute.evacuate -e drover_host={where}, which sees"
+                " that it is off, and then this again, for what it has to leave."
             )
 
 
@@ -441,24 +448,26 @@ def _refuse_moving(connection: Connection, uuids: Collection[str]) -> None:
     for row in bulk.among(connection, query, table.c.instance_uuid, uuids):
         if row.status == "finished":
             raise DroverError(
-                f"Instance {row.instance_name} ({row.instance_uuid}) was resized, and holds the room of its old size on "
-                f"{row.source} too. Confirm or revert that first; nothing was released."
+                f"Instance {row.instance_name} ({row.instance_uuid}) was resized, and holds the"
+                f" room of its old size on {row.source} too. Confirm or revert that first; nothing"
+                " was released."
             )
         if row.status == "done":
             raise DroverError(
-                f"Instance {row.instance_name} ({row.instance_uuid}) was evacuated from {row.source}, where it still "
-                f"holds its room until that host is back and cleaned up; nothing was released."
+                f"Instance {row.instance_name} ({row.instance_uuid}) was evacuated from"
+                f" {row.source}, where it still holds its room until that host is back and cleaned"
+                " up; nothing was released."
             )
         raise DroverError(
-            f"Instance {row.instance_name} ({row.instance_uuid}) has an open migration from {row.source} to "
-            f"{row.destination}. Finish or undo that first, by running the drain of {row.source} again; "
-            "nothing was released."
+            f"Instance {row.instance_name} ({row.instance_uuid}) has an open migration from"
+            f" {row.source} to {row.destination}. Finish or undo that first, by running the drain"
+            f" of {row.source} again; nothing was released."
         )
 
 
-def _places(nodes: claim_nodes.Nodes, tries: Sequence[Alternate]) -> list[Place]:
+def _places(nodes: claim_nodes.Nodes, tries: Sequence[Alternate]) -> list[CandidateNode]:
     return [
-        Place(
+        CandidateNode(
             claim_nodes.named(nodes, place), place.get("allocations"), number, place.get("mappings")
         )
         for number, place in enumerate(tries)
@@ -506,9 +515,9 @@ def _instance(
         "image_id": selection.get("image_id"),
         "image_format": selection.get("image_format"),
         "host_request": selection.get("host_request"),
-        "definition": orders.definition_of(selection.get("project"), selection["name"])
-        if defined
-        else None,
+        "definition": (
+            orders.definition_of(selection.get("project"), selection["name"]) if defined else None
+        ),
         "created_at": now,
     }
 
@@ -568,11 +577,11 @@ def require_claim(row: Row, node: Row | None, host: str) -> None:
     if node is None or node.host != host:
         where = f"on {node.host}" if node is not None else "nowhere"
         raise DroverError(
-            f"Instance {row.name} ({row.uuid}) has its claim {where}, not on {host}: it is not built there. "
-            "Build it where drover.compute.allocation claimed it."
+            f"Instance {row.name} ({row.uuid}) has its claim {where}, not on {host}: it is not"
+            " built there. Build it where drover.compute.allocation claimed it."
         )
     if row.state not in (BUILDING, "active"):
         raise DroverError(
-            f"Instance {row.name} ({row.uuid}) is {row.state} on {host}: it was there once, and nothing is built a second time. "
-            "Find out where it is with drover.compute.discover."
+            f"Instance {row.name} ({row.uuid}) is {row.state} on {host}: it was there once, and"
+            " nothing is built a second time. Find out where it is with drover.compute.discover."
         )

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Names of resource classes and traits: standard ones from OpenStack's packages, and custom ones."""
+"""Names of resource classes and traits: standard ones from OpenStack's packages, and custom
+ones.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,10 @@ _CUSTOM = re.compile(CUSTOM + _ALLOWED.pattern)
 
 
 @dataclass(frozen=True)
-class Kind:
-    """Resource classes or traits: the word for people, the module that makes custom ones, the table."""
+class NameKind:
+    """Resource classes or traits: the word for people, the module that makes custom ones, the
+    table.
+    """
 
     word: str
     words: str
@@ -44,11 +48,13 @@ class Kind:
         return getattr(tables, self.table_name)
 
 
-RESOURCE_CLASS = Kind("resource class", "resource classes", "resource_class", "resource_classes")
-TRAIT = Kind("trait", "traits", "trait", "traits")
+RESOURCE_CLASS = NameKind(
+    "resource class", "resource classes", "resource_class", "resource_classes"
+)
+TRAIT = NameKind("trait", "traits", "trait", "traits")
 
 
-def standard(kind: Kind) -> frozenset[str]:
+def standard(kind: NameKind) -> frozenset[str]:
     """Return the standard names."""
     if kind is TRAIT:
         require("os-traits", os_traits)
@@ -62,7 +68,7 @@ def is_custom(name: str) -> bool:
     return len(name) <= MAX_LENGTH and _CUSTOM.fullmatch(name) is not None
 
 
-def check_known(connection: Connection, kind: Kind, names: Iterable[str], where: str) -> None:
+def check_known(connection: Connection, kind: NameKind, names: Iterable[str], where: str) -> None:
     """Refuse names that are neither standard nor in the store.
 
     :param where: the beginning of the sentence, such as ``Resource provider x``.
@@ -86,7 +92,7 @@ def check_known(connection: Connection, kind: Kind, names: Iterable[str], where:
         )
 
 
-def check_stored(kind: Kind, asked: Mapping[str, str], stored: Collection[str]) -> None:
+def check_stored(kind: NameKind, asked: Mapping[str, str], stored: Collection[str]) -> None:
     """Refuse names that are neither standard nor in the store.
 
     :param asked: {name: the key of a query that names it}.
@@ -98,16 +104,19 @@ def check_stored(kind: Kind, asked: Mapping[str, str], stored: Collection[str]) 
         if name not in standard(kind):
             if name.startswith(POOL_PREFIX):
                 raise DroverError(
-                    f"No host has the storage pool {pool_of(name)} in its drover_storage_pools, of which {key} asks for room, or it never ran. Correct the "
-                    "name, or add the pool to drover_storage_pools of a host that has it, start it there and run drover.compute.discover."
+                    f"No host has the storage pool {pool_of(name)} in its drover_storage_pools, of"
+                    f" which {key} asks for room, or it never ran. Correct the name, or add the"
+                    " pool to drover_storage_pools of a host that has it, start it there and run"
+                    " drover.compute.discover."
                 )
             raise DroverError(
-                f"{key} names the {kind.word} '{name}', which does not exist: it is no standard one and the store has "
-                f"no such custom one. Correct the name, or make the {kind.word} first."
+                f"{key} names the {kind.word} '{name}', which does not exist: it is no standard one"
+                f" and the store has no such custom one. Correct the name, or make the {kind.word}"
+                " first."
             )
 
 
-def assume(connection: Connection, kind: Kind, names: Iterable[Any], where: str) -> list[str]:
+def assume(connection: Connection, kind: NameKind, names: Iterable[Any], where: str) -> list[str]:
     """In a dry run, create the custom names that do not exist yet, as an earlier task will have
     created them in the run itself.
 
@@ -119,12 +128,15 @@ def assume(connection: Connection, kind: Kind, names: Iterable[Any], where: str)
     missing = sorted(wanted - _existing(connection, kind, wanted))
     bulk.insert(connection, kind.table, [{"name": name} for name in missing])
     return [
-        f"{where}: there is no {kind.word} {name} yet. The run itself fails here unless a task before makes it with drover.compute.{kind.module}."
+        f"{where}: there is no {kind.word} {name} yet. The run itself fails here unless a task"
+        f" before makes it with drover.compute.{kind.module}."
         for name in missing
     ]
 
 
-def ensure(connection: Connection, kind: Kind, names: Iterable[str]) -> tuple[list[str], list[str]]:
+def ensure(
+    connection: Connection, kind: NameKind, names: Iterable[str]
+) -> tuple[list[str], list[str]]:
     """Make custom names.
 
     :returns: the names that existed before, and the names that exist now, sorted.
@@ -136,7 +148,9 @@ def ensure(connection: Connection, kind: Kind, names: Iterable[str]) -> tuple[li
     return sorted(before), sorted(names)
 
 
-def delete(connection: Connection, kind: Kind, names: Iterable[str]) -> tuple[list[str], list[str]]:
+def delete(
+    connection: Connection, kind: NameKind, names: Iterable[str]
+) -> tuple[list[str], list[str]]:
     """Delete custom names that no provider has.
 
     :returns: the same as ensure().
@@ -146,14 +160,14 @@ def delete(connection: Connection, kind: Kind, names: Iterable[str]) -> tuple[li
     before = _existing(connection, kind, names)
     for name, users in sorted(_users(connection, kind, before).items()):
         raise DroverError(
-            f"The {kind.word} {name} is in use by the resource providers {some(sorted(users), 5)}. Take it from them with "
-            "drover.compute.resource_provider first; nothing was deleted."
+            f"The {kind.word} {name} is in use by the resource providers {some(sorted(users), 5)}."
+            " Take it from them with drover.compute.resource_provider first; nothing was deleted."
         )
     bulk.delete(connection, kind.table, kind.table.c.name, sorted(before))
     return sorted(before), []
 
 
-def _custom(kind: Kind, names: Iterable[str], refusal: str) -> set[str]:
+def _custom(kind: NameKind, names: Iterable[str], refusal: str) -> set[str]:
     names = set(names)
     for name in sorted(names):
         _check_spelling(kind, name, f"The {kind.word} {_short(name)}")
@@ -171,14 +185,16 @@ def _custom(kind: Kind, names: Iterable[str], refusal: str) -> set[str]:
     return names
 
 
-def _check_spelling(kind: Kind, name: str, where: str) -> None:
+def _check_spelling(kind: NameKind, name: str, where: str) -> None:
     if not _ALLOWED.fullmatch(name):
         raise DroverError(
-            f"{where}: the name {_short(name)!r} of a {kind.word} may have nothing but A-Z, 0-9 and _ in it."
+            f"{where}: the name {_short(name)!r} of a {kind.word} may have nothing but A-Z, 0-9 and"
+            " _ in it."
         )
     if len(name) > MAX_LENGTH:
         raise DroverError(
-            f"{where}: the name {_short(name)} of a {kind.word} has {len(name)} characters; {MAX_LENGTH} are the most."
+            f"{where}: the name {_short(name)} of a {kind.word} has {len(name)} characters;"
+            f" {MAX_LENGTH} are the most."
         )
 
 
@@ -186,20 +202,21 @@ def _short(name: str, most: int = 60) -> str:
     return name if len(name) <= most else name[:most] + "..."
 
 
-def _existing(connection: Connection, kind: Kind, names: Iterable[str]) -> set[str]:
+def _existing(connection: Connection, kind: NameKind, names: Iterable[str]) -> set[str]:
     table = kind.table
     return {
         row.name for row in bulk.among(connection, bulk.select(table.c.name), table.c.name, names)
     }
 
 
-def _users(connection: Connection, kind: Kind, names: Iterable[str]) -> dict[str, set[str]]:
+def _users(connection: Connection, kind: NameKind, names: Iterable[str]) -> dict[str, set[str]]:
     """Return the providers that use each name, by their names."""
     providers, table = tables.resource_providers, kind.table
     if kind is TRAIT:
         columns = [(tables.provider_traits, tables.provider_traits.c.trait_id)]
     else:
-        # An allocation without its inventory is an error that the audit repairs; until then it is a use.
+        # An allocation without its inventory is an error that the audit repairs; until then it is a
+        # use.
         columns = [(each, each.c.class_id) for each in (tables.inventories, tables.allocations)]
     users: dict[str, set[str]] = {}
     for used, column in columns:

@@ -30,7 +30,9 @@ COMPARED = (
 
 
 def with_uuids(connection: Connection, selections: Sequence[ClaimRequest]) -> list[ClaimRequest]:
-    """Return selections of definitions, each with the uuid of its instance if the definition is one already."""
+    """Return selections of definitions, each with the uuid of its instance if the definition is one
+    already.
+    """
     names = [orders.definition_of(each.get("project"), each["name"]) for each in selections]
     there = orders.hold_definitions(connection, names)
     return [
@@ -63,9 +65,10 @@ def refuse_changed(connection: Connection, wanted: Sequence[dict[str, object]]) 
             changed.append("server_group is another one")
         if changed:
             raise DroverError(
-                f"Instance {row.name} ({row.uuid}) was begun and is not built yet, and its definition was changed since: {', '.join(changed)}. "
-                "Nothing was claimed or built. Either give it the definition that it was begun with, or remove what was begun with "
-                "drover.compute.instance_delete; then run drover.compute.place again."
+                f"Instance {row.name} ({row.uuid}) was begun and is not built yet, and its"
+                f" definition was changed since: {', '.join(changed)}. Nothing was claimed or"
+                " built. Either give it the definition that it was begun with, or remove what was"
+                " begun with drover.compute.instance_delete; then run drover.compute.place again."
             )
 
 

@@ -23,7 +23,7 @@ from . import provider_uuids, providers
 from .inventory import ProviderInventory
 
 
-class Chosen(NamedTuple):
+class ChosenDevices(NamedTuple):
     """The allocations of some devices: an amount of a class on a provider."""
 
     resource_class: str
@@ -106,10 +106,11 @@ class DeviceProviders:
 
     def allocations(
         self, node: int, request: HostRequest, placed: Placed, resources: Resources
-    ) -> list[Chosen]:
+    ) -> list[ChosenDevices]:
         """Return the allocations of the devices that were chosen, by provider.
 
-        A request that does not ask Placement takes of the provider of its device as many as the resources name of its class.
+        A request that does not ask Placement takes of the provider of its device as many as the
+        resources name of its class.
 
         :param placed: see NumaHosts.place().
         """
@@ -127,4 +128,6 @@ class DeviceProviders:
                 if pci_request.resource_class is not None or remaining[name] > 0:
                     counts[uuid, name] += 1
                     remaining[name] -= 1
-        return [Chosen(name, amount, uuid) for (uuid, name), amount in sorted(counts.items())]
+        return [
+            ChosenDevices(name, amount, uuid) for (uuid, name), amount in sorted(counts.items())
+        ]

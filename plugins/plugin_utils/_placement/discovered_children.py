@@ -17,7 +17,7 @@ from .._store.schema import tables
 from . import allocations, inventory, provider_trees, providers
 
 
-class Child(NamedTuple):
+class ChildProvider(NamedTuple):
     """A provider with one inventory, of whole pieces, or without any.
 
     parent: the uuid of another one of these; None for the root. total: None keeps the stored one,
@@ -38,7 +38,7 @@ class Child(NamedTuple):
 
 def write(
     connection: Connection,
-    wanted: Mapping[int, Mapping[str, Child]],
+    wanted: Mapping[int, Mapping[str, ChildProvider]],
     is_ours: Callable[[int, str, str], bool],
 ) -> bool:
     """Write the providers below roots. A provider that is not wanted now is removed; while it has
@@ -114,7 +114,7 @@ def write(
     return bool(new or stale - used or changed or resized)
 
 
-def _inventories(child: Child, stored: Any) -> dict[str, Any]:
+def _inventories(child: ChildProvider, stored: Any) -> dict[str, Any]:
     """Return the inventory of a child by its resource class.
 
     :param stored: its row by now, or None.
@@ -126,11 +126,9 @@ def _inventories(child: Child, stored: Any) -> dict[str, Any]:
     return {
         child.resource_class: {
             "total": total,
-            "reserved": total
-            if child.total is None
-            else kept
-            if child.reserved is None
-            else child.reserved,
+            "reserved": (
+                total if child.total is None else kept if child.reserved is None else child.reserved
+            ),
             "min_unit": 1,
             "max_unit": total,
             "step_size": 1,

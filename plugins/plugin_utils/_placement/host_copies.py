@@ -116,7 +116,9 @@ def _keys(node: Row, devices: Sequence[Row], types: Sequence[Row]) -> set[str]:
 
 
 def _copy_contents(connection: Connection, new: Mapping[int, int]) -> None:
-    """Give new providers the inventories, traits and aggregates of others; {id of the other: id of the new one}."""
+    """Give new providers the inventories, traits and aggregates of others; {id of the other: id of
+    the new one}.
+    """
     for row in _rows(connection, tables.inventories, tables.inventories.c.provider_id, new):
         # A drained pool returns the amount that is reserved for the drain.
         reserved = row.reserved if row.reserved_before_drain is None else row.reserved_before_drain

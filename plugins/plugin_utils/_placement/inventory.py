@@ -4,8 +4,8 @@
 """Room on providers: capacity, use, and the check of an amount (N10.2); inventories of operators,
 checked (N10.1).
 
-Each writer locks the rows of inventories after all other rows, in the order (provider, class), so that no two writers
-wait for each other.
+Each writer locks the rows of inventories after all other rows, in the order (provider, class), so
+that no two writers wait for each other.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ def reserved_of(row: Row) -> int:
 
 
 def while_drained(row: Row, values: Mapping[str, object]) -> dict[str, object]:
-    """Return the new values of an inventory as they are written: of a storage pool that is drained all is reserved, and the rest is remembered."""
+    """Return the new values of an inventory as they are written: of a storage pool that is drained
+    all is reserved, and the rest is remembered.
+    """
     if row.reserved_before_drain is None:
         return {**values, "reserved_before_drain": None}
     return {**values, "reserved": values["total"], "reserved_before_drain": values["reserved"]}
@@ -99,10 +101,15 @@ class ProviderInventory:
         return self.shortage(name, amount) or self.unfit(name, amount)
 
     def shortage(self, name: str, amount: int) -> str | None:
-        """Do as refusal(), for the capacity alone. To take nothing more is never refused, however full the provider is."""
+        """Do as refusal(), for the capacity alone. To take nothing more is never refused, however
+        full the provider is.
+        """
         if amount > 0 and not capacity_rule.has_room(self.used, amount, self.capacity):
             if self.is_drained:
-                return f"{words_of(name)}: asked {amount}, and its storage pool is drained, which drover.compute.undrain ends"
+                return (
+                    f"{words_of(name)}: asked {amount}, and its storage pool is drained, which"
+                    " drover.compute.undrain ends"
+                )
             return f"{words_of(name)}: asked {amount}, used {self.used} of {self.capacity:g}"
         return None
 
@@ -112,7 +119,10 @@ class ProviderInventory:
             return None
         if self.min_unit <= amount <= self.max_unit:
             return f"{words_of(name)}: asked {amount}, which is no multiple of {self.step_size}"
-        return f"{words_of(name)}: asked {amount}, one instance may have {self.min_unit} to {self.max_unit}"
+        return (
+            f"{words_of(name)}: asked {amount}, one instance may have {self.min_unit} to"
+            f" {self.max_unit}"
+        )
 
     def data(self, name: str, amount: int) -> dict[str, Any]:
         """Return a refusal for a program."""
@@ -138,14 +148,16 @@ def hold(
         some, named = wanted[start : start + bulk.NAMED_VALUES], sorted(names or ())
         values = {**bulk.numbered("provider", some), **bulk.numbered("name", named)}
         for row in bulk.run(
-            connection, values, _held, len(some), None if names is None else len(named)
+            connection, values, _lock_statement, len(some), None if names is None else len(named)
         ):
             inventories[row.provider_id][row.name] = ProviderInventory(row)
     return inventories
 
 
-def _held(providers: int, names: int | None) -> Select:
-    """Make the statement that locks the rows of so many providers and so many classes; None for all classes."""
+def _lock_statement(providers: int, names: int | None) -> Select:
+    """Make the statement that locks the rows of so many providers and so many classes; None for all
+    classes.
+    """
     inventories, classes = tables.inventories, tables.resource_classes
     query = (
         sa.select(inventories, classes.c.name)
@@ -161,7 +173,7 @@ def _held(providers: int, names: int | None) -> Select:
 MOST_AT_ONCE = 12
 
 
-def _counted(size: int, limited: bool) -> sa.Update:
+def _use_statement(size: int, limited: bool) -> sa.Update:
     """Make the statement that changes the use of so many rows."""
     table = tables.inventories
     capacity = capacity_rule.capacity(table.c.total, table.c.reserved, table.c.allocation_ratio)
@@ -184,15 +196,17 @@ def _counted(size: int, limited: bool) -> sa.Update:
     return sa.update(table).where(sa.or_(*where)).values(used=table.c.used + more)
 
 
-def _allocated(size: int, changes: int) -> Select:
-    """Make PostgreSQL's statement that inserts so many allocations, changes the use of so many rows and counts these."""
+def _allocation_statement(size: int, changes: int) -> Select:
+    """Make PostgreSQL's statement that inserts so many allocations, changes the use of so many rows
+    and counts these.
+    """
     table = tables.allocations
     names = [column.name for column in table.c if column.name != "id"]
     values = [
         {name: sa.bindparam(f"{name}_of_{n}", type_=table.c[name].type) for name in names}
         for n in range(size)
     ]
-    counted = _counted(changes, True).returning(tables.inventories.c.id).cte("counted")
+    counted = _use_statement(changes, True).returning(tables.inventories.c.id).cte("counted")
     query = sa.select(sa.func.count()).select_from(counted)
     return query.add_cte(sa.insert(table).values(values).cte("allocated"))
 
@@ -206,8 +220,8 @@ def allocate(
     """Insert allocations, and change the use that is counted beside the inventories.
 
     :param rows: rows for the table of allocations.
-    :param limited: never more than the capacity. The caller has locked the rows and checked that; the database checks
-        it once more.
+    :param limited: never more than the capacity. The caller has locked the rows and checked that;
+        the database checks it once more.
     """
     changes = [
         {"provider": provider, "class": class_id, "amount": amount}
@@ -218,10 +232,12 @@ def allocate(
     values = _by_number("{}_{}", changes) if few else {}
     if few and 0 < len(rows) <= MOST_AT_ONCE and connection.dialect.name == "postgresql":
         values.update(_by_number("{}_of_{}", rows))
-        done = bulk.run(connection, values, _allocated, len(rows), len(changes)).scalar_one()
+        done = bulk.run(
+            connection, values, _allocation_statement, len(rows), len(changes)
+        ).scalar_one()
     else:
         bulk.insert(connection, tables.allocations, rows)
-        done = _count(connection, changes, values, limited) if changes else 0
+        done = _change_use(connection, changes, values, limited) if changes else 0
     if limited and done != len(changes):
         raise DroverError(
             "The room that was claimed was taken meanwhile. Nothing was claimed: schedule again.",
@@ -237,7 +253,7 @@ def _by_number(called: str, rows: Sequence[dict[str, int]]) -> dict[str, int]:
     }
 
 
-def _count(
+def _change_use(
     connection: Connection,
     changes: Sequence[dict[str, int]],
     together: dict[str, int],
@@ -245,10 +261,10 @@ def _count(
 ) -> int:
     """Change the use; return the number of changed rows."""
     if together:
-        return bulk.run(connection, together, _counted, len(changes), True).rowcount
+        return bulk.run(connection, together, _use_statement, len(changes), True).rowcount
     # The statements run one after the other, in the order in which all writers lock the rows.
     values = [{f"{name}_0": value for name, value in each.items()} for each in changes]
-    return bulk.run(connection, values, _counted, 1, limited).rowcount
+    return bulk.run(connection, values, _use_statement, 1, limited).rowcount
 
 
 def insert(connection: Connection, rows: Sequence[dict[str, object]]) -> None:
@@ -281,7 +297,8 @@ def complete(where: str, inventories: Mapping[str, object]) -> dict[str, Invento
     :param where: the beginning of a refusal, such as ``Resource provider x``.
     :param inventories: {class: {total and any of DEFAULTS}}.
     :returns: {class: its inventory}.
-    :raises DroverError: an unknown field, a wrong type, an amount out of range, reserved above total.
+    :raises DroverError: an unknown field, a wrong type, an amount out of range, reserved above
+        total.
     """
     return {
         name: _complete(f"{where}, inventory of {name}", given)
@@ -312,12 +329,13 @@ def _complete(where: str, given: Any) -> InventoryFields:
     }
     if values["reserved"] > values["total"]:
         raise DroverError(
-            f"{where}: {values['reserved']} cannot be reserved of a total of {values['total']}. Lower reserved."
+            f"{where}: {values['reserved']} cannot be reserved of a total of {values['total']}."
+            " Lower reserved."
         )
     if values["min_unit"] > values["max_unit"]:
         raise DroverError(
-            f"{where}: min_unit {values['min_unit']} is above max_unit {values['max_unit']}, so that nothing could "
-            "ever be claimed. Correct one of them."
+            f"{where}: min_unit {values['min_unit']} is above max_unit {values['max_unit']}, so"
+            " that nothing could ever be claimed. Correct one of them."
         )
     return values
 

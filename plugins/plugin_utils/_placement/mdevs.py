@@ -35,7 +35,8 @@ def may_have(resources: Mapping[str, int]) -> bool:
 def claim(
     connection: Connection, wanted: Mapping[str, Mapping[int, Mapping[str, int]]]
 ) -> dict[str, list[ClaimedMdev]]:
-    """Give consumers the mediated devices for their allocations: free ones that exist, else new ones, which their hosts have yet to make.
+    """Give consumers the mediated devices for their allocations: free ones that exist, else new
+    ones, which their hosts have yet to make.
 
     A consumer that has some of them already gets the rest only.
 

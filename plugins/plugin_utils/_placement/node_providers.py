@@ -39,10 +39,10 @@ class NodeProvider(NamedTuple):
     inventories: Mapping[str, NodeInventory]
     traits: Collection[str]
     reported: Collection[str] | None
-    children: Mapping[str, discovered_children.Child]
+    children: Mapping[str, discovered_children.ChildProvider]
 
 
-class Written(NamedTuple):
+class NodeWrite(NamedTuple):
     """The result of write().
 
     - ids: {uuid of a node: id of its provider}.
@@ -60,7 +60,7 @@ def write(
     pools: shared_pools.SharedPools,
     hosts: Collection[str],
     now: float,
-) -> Written:
+) -> NodeWrite:
     """Write the providers of nodes, the pools that they share, and the providers below them.
 
     :param nodes: by the uuid of the node.
@@ -89,9 +89,11 @@ def write(
         key: {
             name: {
                 **values,
-                "allocation_ratio": values["allocation_ratio"]
-                or stored.get((key, name))
-                or resource_classes.DISCOVERED[name].initial_ratio,
+                "allocation_ratio": (
+                    values["allocation_ratio"]
+                    or stored.get((key, name))
+                    or resource_classes.DISCOVERED[name].initial_ratio
+                ),
             }
             for name, values in nodes[uuid].inventories.items()
             # The disk of such a node belongs to a pool, which counts once for all its nodes.
@@ -102,4 +104,4 @@ def write(
     changed |= providers.set_inventories(
         connection, inventories, owned=providers.DISCOVERED_CLASSES
     )
-    return Written(ids, disk, bool(changed) or shared or nested)
+    return NodeWrite(ids, disk, bool(changed) or shared or nested)

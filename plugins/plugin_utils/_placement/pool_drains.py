@@ -25,7 +25,9 @@ def begin(connection: Connection, places: Collection[Place], reason: str) -> boo
     """Reserve all space in pools, so that no new disk gets any; return True if that is new. A pool
     that is drained already keeps its reason.
     """
-    rows = [row for row in _hold(connection, places) if row.reserved_before_drain is None]
+    rows = [
+        row for row in _lock_inventories(connection, places) if row.reserved_before_drain is None
+    ]
     table = tables.inventories
     bulk.update(
         connection,
@@ -48,7 +50,9 @@ def end(connection: Connection, places: Collection[Place]) -> set[Place]:
     """Restore the reserved amounts of pools; return the pools that were drained."""
     rows = {
         place: row
-        for place, row in _by_place(connection, _hold(connection, places), places).items()
+        for place, row in _by_place(
+            connection, _lock_inventories(connection, places), places
+        ).items()
         if row.reserved_before_drain is not None
     }
     table = tables.inventories
@@ -102,7 +106,7 @@ def _by_place(
     return {(uuids[row.provider_id], row.name): row for row in rows}
 
 
-def _hold(connection: Connection, places: Collection[Place]) -> list[Row]:
+def _lock_inventories(connection: Connection, places: Collection[Place]) -> list[Row]:
     """Lock the inventories, in the same order as claims, and read them."""
     ids = providers.ids(connection, {uuid for uuid, _name in places})
     inventory.hold(connection, ids.values(), {name for _uuid, name in places})

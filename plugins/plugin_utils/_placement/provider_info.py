@@ -13,7 +13,7 @@ from .._store.database import bulk
 from .._store.database.sql import Connection, Row, Select, sa
 from .._store.schema import tables
 from . import classes_and_traits, provider_query, providers
-from .candidates.query import Group
+from .candidates.query import RequestGroup
 from .inventory import InventoryFields, ProviderInventory, fields_of
 
 
@@ -48,7 +48,7 @@ def listing(
     name: str | None = None,
     uuid: str | None = None,
     in_tree: str | None = None,
-    group: Group | None = None,
+    group: RequestGroup | None = None,
 ) -> list[ProviderDescription]:
     """List the providers that meet all conditions, sorted by name.
 
@@ -72,9 +72,9 @@ def listing(
     described = []
     for row in sorted(rows, key=lambda row: row.name):
         mine = inventories.get(row.id, {}), traits.get(row.id, set()), aggregates.get(row.id, set())
-        fits = functools.partial(_fits, mine[0])
+        fits = functools.partial(_fits_amount, mine[0])
         if provider_query.matches(group, mine[1], mine[2], fits):
-            described.append(_described(row, *mine))
+            described.append(_describe_provider(row, *mine))
     return described
 
 
@@ -139,11 +139,11 @@ def _aggregates(connection: Connection, ids: Iterable[int]) -> dict[int, set[str
     return providers.grouped(bulk.among(connection, query, table.c.provider_id, ids))
 
 
-def _fits(held: Mapping[str, ProviderInventory], name: str, amount: int) -> bool:
+def _fits_amount(held: Mapping[str, ProviderInventory], name: str, amount: int) -> bool:
     return name in held and held[name].refusal(name, amount) is None
 
 
-def _described(
+def _describe_provider(
     row: Row,
     held: Mapping[str, ProviderInventory],
     traits: Iterable[str],
@@ -157,9 +157,9 @@ def _described(
         "parent_uuid": row.parent_uuid,
         "root": row.root,
         "root_uuid": row.root_uuid,
-        "compute_node": {"host": row.host, "hypervisor_hostname": row.hypervisor_hostname}
-        if row.host
-        else None,
+        "compute_node": (
+            {"host": row.host, "hypervisor_hostname": row.hypervisor_hostname} if row.host else None
+        ),
         "inventories": {
             name: {**fields_of(each), "capacity": int(each.capacity), "used": each.used}
             for name, each in sorted(held.items())

@@ -12,7 +12,9 @@ from .candidates import query as language
 from .candidates import query_string
 
 
-def parse(required: Any = None, member_of: Any = None, resources: Any = None) -> language.Group:
+def parse(
+    required: Any = None, member_of: Any = None, resources: Any = None
+) -> language.RequestGroup:
     """Read filters, each written as in a query string or as in a query mapping.
 
     :raises DroverError: it names the filter and its fault.
@@ -39,7 +41,10 @@ def parse(required: Any = None, member_of: Any = None, resources: Any = None) ->
 
 
 def matches(
-    group: language.Group, traits: Set[str], aggregates: Set[str], fits: Callable[[str, int], bool]
+    group: language.RequestGroup,
+    traits: Set[str],
+    aggregates: Set[str],
+    fits: Callable[[str, int], bool],
 ) -> bool:
     """Return True if a provider meets the filters.
 

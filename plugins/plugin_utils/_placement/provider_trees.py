@@ -164,7 +164,9 @@ def move(connection: Connection, provider: Row, parent: Row | None) -> None:
 
 
 def trees(connection: Connection, root_ids: Iterable[int]) -> dict[int, set[int]]:
-    """Return the ids of the providers below roots: {root id: ids}, without the root and without empty sets."""
+    """Return the ids of the providers below roots: {root id: ids}, without the root and without
+    empty sets.
+    """
     table = tables.resource_providers
     return grouped(
         bulk.among(connection, bulk.select(table.c.root_id, table.c.id), table.c.root_id, root_ids)

@@ -32,7 +32,9 @@ def provider_of(root: str, device: Mapping[str, object]) -> str:
 
 
 def keys_of(root: str, devices: Iterable[Mapping[str, object]]) -> dict[str, str]:
-    """Return the keys of the providers of PCI devices by their uuids; whether the host reports them is not asked."""
+    """Return the keys of the providers of PCI devices by their uuids; whether the host reports them
+    is not asked.
+    """
     return {
         uuid_of(root, key): key for key in {key_of(each) for each in devices if is_reported(each)}
     }

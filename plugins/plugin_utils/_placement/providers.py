@@ -43,9 +43,9 @@ def ensure(connection: Connection, names: Mapping[str, str]) -> dict[str, int]:
     )
     if taken:
         raise DroverError(
-            f"There is a resource provider {taken[0].name} ({taken[0].uuid}) already, which is not that of the new "
-            f"compute node {taken[0].name}. Rename or delete it with drover.compute.resource_provider; nothing was "
-            "recorded."
+            f"There is a resource provider {taken[0].name} ({taken[0].uuid}) already, which is not"
+            f" that of the new compute node {taken[0].name}. Rename or delete it with"
+            " drover.compute.resource_provider; nothing was recorded."
         )
     bulk.insert(
         connection, table, [{"uuid": uuid, "name": names[uuid], "generation": 0} for uuid in new]
@@ -187,7 +187,7 @@ def set_traits(
     current = links(connection, column, wanted)
     by_id = {provider: {ids[name] for name in names} for provider, names in wanted.items()}
     if owned is not None:
-        _keep(connection, by_id, current, owned)
+        _keep_fixed_traits(connection, by_id, current, owned)
     return set_links(connection, column, by_id, current)
 
 
@@ -266,7 +266,7 @@ def set_links(
     return changed
 
 
-def _keep(
+def _keep_fixed_traits(
     connection: Connection,
     wanted: Mapping[int, set[int]],
     current: Mapping[int, set[int]],

@@ -107,8 +107,8 @@ def _sentence(refused: tuple[str, str, int, int, int, int]) -> str:
     is_pool = name.startswith(resource_classes.POOL_PREFIX)
     what = f"the storage pool {resource_classes.pool_of(name)}" if is_pool else name
     return (
-        f"Project {project} has a limit of {text(name, limit)} for {what}. It uses {text(name, used)}, and {text(name, more)} more "
-        f"{'is' if more == 1 else 'are'} wanted."
+        f"Project {project} has a limit of {text(name, limit)} for {what}. It uses"
+        f" {text(name, used)}, and {text(name, more)} more {'is' if more == 1 else 'are'} wanted."
     )
 
 
@@ -120,7 +120,10 @@ def _advice(refused: Sequence[tuple[str, str, int, int, int, int]]) -> str:
         if resizing
         else "Remove"
     )
-    return f"{first} instances of the project, ask for less, or raise the limit with drover.compute.quota, project {' and '.join(projects)}."
+    return (
+        f"{first} instances of the project, ask for less, or raise the limit with"
+        f" drover.compute.quota, project {' and '.join(projects)}."
+    )
 
 
 def of_selections(selections: Sequence[ClaimRequest]) -> dict[str, Counter[str]]:
@@ -209,7 +212,7 @@ def _count_moves(
         row.uuid: row for row in rows if row.type == RESIZE and grows_or_shrinks(row.details)
     }
     projects = {row.instance_uuid: row.project for row in rows}
-    for consumer, provider, name, amount in _allocated(connection, {*sources, *resizes}):
+    for consumer, provider, name, amount in _read_allocations(connection, {*sources, *resizes}):
         if consumer in resizes:
             if (provider, name) not in sources.get(resizes[consumer].instance_uuid, ()):
                 found[resizes[consumer].project].amounts[name] += amount
@@ -218,8 +221,10 @@ def _count_moves(
             found[projects[consumer]].amounts[name] -= amount
 
 
-def _allocated(connection: Connection, uuids: Collection[str]) -> list[Row]:
-    """Read the allocations of consumers: (uuid of the consumer, uuid of the provider, class, amount)."""
+def _read_allocations(connection: Connection, uuids: Collection[str]) -> list[Row]:
+    """Read the allocations of consumers: (uuid of the consumer, uuid of the provider, class,
+    amount).
+    """
     consumers, allocations, classes, providers = (
         tables.consumers,
         tables.allocations,
@@ -237,14 +242,16 @@ def _allocated(connection: Connection, uuids: Collection[str]) -> list[Row]:
     return bulk.among(connection, query, consumers.c.uuid, uuids)
 
 
-def _holds(details: Mapping[str, Mapping[str, Allocations]] | None, which: str) -> Allocations:
+def _allocations_of(
+    details: Mapping[str, Mapping[str, Allocations]] | None, which: str
+) -> Allocations:
     return ((details or {}).get(which) or {}).get("holds") or {}
 
 
 def _keys(migration: Row, which: str) -> set[tuple[str, str]]:
     return {
         (provider, name)
-        for provider, amounts in _holds(migration.details, which).items()
+        for provider, amounts in _allocations_of(migration.details, which).items()
         for name in amounts
     }
 
@@ -255,7 +262,9 @@ def grows_or_shrinks(details: Mapping[str, Mapping[str, Allocations]] | None) ->
 
     :param details: the details of the migration.
     """
-    return allocations.total(_holds(details, "old")) != allocations.total(_holds(details, "new"))
+    return allocations.total(_allocations_of(details, "old")) != allocations.total(
+        _allocations_of(details, "new")
+    )
 
 
 def refuse_resize(
@@ -267,7 +276,7 @@ def refuse_resize(
 
     :param details: the details of the migration.
     """
-    old, new = (allocations.total(_holds(details, which)) for which in ("old", "new"))
+    old, new = (allocations.total(_allocations_of(details, which)) for which in ("old", "new"))
     if any(amount > old.get(name, 0) for name, amount in new.items()):
         refuse(connection, {project: new}, old)
 
@@ -275,7 +284,8 @@ def refuse_resize(
 def listing(connection: Connection, project: str | None = None) -> list[ProjectQuota]:
     """Read limits and use for people and programs.
 
-    :param project: the only one, also if nothing is known of it; None for all that have an instance or a limit.
+    :param project: the only one, also if nothing is known of it; None for all that have an instance
+        or a limit.
     :returns: sorted by project.
     """
     wanted = None if project is None else [project]

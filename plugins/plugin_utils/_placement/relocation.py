@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Instances are elsewhere, all at once and without a migration: for copies of the store, as no real instance moves in this way."""
+"""Instances are elsewhere, all at once and without a migration: for copies of the store, as no real
+instance moves in this way.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from .._store.database.sql import Connection, sa
 from .._store.hosts import devices
 from .._store.schema import tables
 from . import allocations, claim_nodes, host_room
-from .claim_destination import ClaimDestinations, Place
+from .claim_destination import CandidateNode, ClaimDestinations
 
 
 def relocate(
@@ -46,7 +48,9 @@ def relocate(
         if node is not None:
             host_room.leave(connection, node, uuid)
     places = {
-        move["uuid"]: Place(claim_nodes.named(nodes, ends[move["uuid"]]), move.get("allocations"))
+        move["uuid"]: CandidateNode(
+            claim_nodes.named(nodes, ends[move["uuid"]]), move.get("allocations")
+        )
         for move in moves
     }
     destinations = ClaimDestinations(connection, list(places.values()), {}, free, requests)

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Allocations as a caller wants them (N10.5): of many consumers at once, or together with inventories.
+"""Allocations as a caller wants them (N10.5): of many consumers at once, or together with
+inventories.
 
 All or nothing, within the capacity. This module chooses nothing.
 """
@@ -39,9 +40,10 @@ def replace(connection: Connection, consumers: Consumers, now: float) -> list[Co
     """Replace the allocations of consumers; a consumer without any is removed.
 
     :returns: sorted by uuid.
-    :raises DroverError: with the cause no_room, unfit, changed_meanwhile, unknown_class or unknown_provider.
+    :raises DroverError: with the cause no_room, unfit, changed_meanwhile, unknown_class or
+        unknown_provider.
     """
-    _check(consumers)
+    _check_consumers(consumers)
     names = {name for wanted in consumers.values() for name in wanted["allocations"]}
     ids = _providers(connection, names)
     classes = class_ids(
@@ -99,10 +101,11 @@ def reshape(
 ) -> dict[str, Any]:
     """Change inventories and allocations together, as when a host's room moves to a child provider.
 
-    The caller is the only writer. The allocations are checked against the old and the new inventories together, and then
-    against the new ones.
+    The caller is the only writer. The allocations are checked against the old and the new
+    inventories together, and then against the new ones.
 
-    :param inventories: {provider name or uuid: {generation, inventories as inventory.complete() takes them}}.
+    :param inventories: {provider name or uuid: {generation, inventories as inventory.complete()
+        takes them}}.
     :returns: providers [{name, generation}], consumers as replace() returns them, changed.
     :raises DroverError: see replace(); also if a provider has another generation, or if a removed
         inventory is in use.
@@ -117,8 +120,9 @@ def reshape(
         generation = rows[ids[name]].generation
         if change.get("generation") != generation:
             raise DroverError(
-                f"Resource provider {name} changed meanwhile: its generation is {generation}, not {change.get('generation')}. "
-                "Nothing was written: read it again, then decide again.",
+                f"Resource provider {name} changed meanwhile: its generation is {generation}, not"
+                f" {change.get('generation')}. Nothing was written: read it again, then decide"
+                " again.",
                 cause="changed_meanwhile",
                 provider=name,
             )
@@ -136,8 +140,8 @@ def reshape(
     for name, key in sorted(ids.items()):
         for kind in sorted(set(left.get(key, ())) - set(inventories_of[key])):
             raise DroverError(
-                f"Resource provider {name}: its inventory of {kind} is in use and cannot be removed. Move its allocations in "
-                "the same step; nothing was written.",
+                f"Resource provider {name}: its inventory of {kind} is in use and cannot be"
+                " removed. Move its allocations in the same step; nothing was written.",
                 cause="in_use",
                 provider=name,
                 resource_class=kind,
@@ -151,18 +155,21 @@ def reshape(
             for key in sorted(generations)
         ],
         "consumers": written,
-        "changed": any(generations[key].generation != rows[key].generation for key in rows)
-        or any(each["changed"] for each in written),
+        "changed": (
+            any(generations[key].generation != rows[key].generation for key in rows)
+            or any(each["changed"] for each in written)
+        ),
     }
 
 
-def _check(consumers: Consumers) -> None:
+def _check_consumers(consumers: Consumers) -> None:
     for uuid, consumer in consumers.items():
         where = f"consumers, {uuid}"
         validation.check_uuid("consumers", uuid)
         if not isinstance(consumer, dict) or not isinstance(consumer.get("allocations"), dict):
             raise DroverError(
-                f"{where}: allocations is missing: a mapping of providers to amounts, {{}} to hold nothing."
+                f"{where}: allocations is missing: a mapping of providers to amounts, {{}} to hold"
+                " nothing."
             )
         for provider, amounts in consumer["allocations"].items():
             selections.check_resources(f"{where}, {provider}", amounts)
@@ -184,7 +191,8 @@ def _providers(connection: Connection, names: Collection[str]) -> dict[str, int]
     ids = {**by_uuid, **by_name}
     for name in sorted(set(names) - set(ids)):
         raise DroverError(
-            f"Resource provider {name} is not in the store. Run drover.compute.discover, or correct the name; nothing was written.",
+            f"Resource provider {name} is not in the store. Run drover.compute.discover, or correct"
+            " the name; nothing was written.",
             cause="unknown_provider",
             provider=name,
         )
@@ -254,7 +262,8 @@ def _check_room(
             where = {"consumer": uuid, "provider": provider_names[provider]}
             if inventory_row is None:
                 raise DroverError(
-                    f"No room for {uuid} on {provider_names[provider]}: {words_of(kind)}: asked {amount}, it has none. Nothing was written.",
+                    f"No room for {uuid} on {provider_names[provider]}: {words_of(kind)}: asked"
+                    f" {amount}, it has none. Nothing was written.",
                     cause="no_room",
                     **where,
                     resource_class=kind,
@@ -266,7 +275,8 @@ def _check_room(
             short = inventory_row.shortage(kind, change[provider, class_id])
             if unfit or short:
                 raise DroverError(
-                    f"No room for {uuid} on {provider_names[provider]}: {short or unfit}. Nothing was written.",
+                    f"No room for {uuid} on {provider_names[provider]}: {short or unfit}. Nothing"
+                    " was written.",
                     cause="no_room" if short else "unfit",
                     **where,
                     **inventory_row.data(kind, change[provider, class_id] if short else amount),
@@ -290,8 +300,9 @@ def _check_capacity(connection: Connection, ids: Mapping[str, int]) -> None:
         ):
             if inventory_row.used > inventory_row.capacity:
                 raise DroverError(
-                    f"Resource provider {name}: its new inventory of {kind} is {inventory_row.capacity:g}, and {inventory_row.used} of it "
-                    "are held. Nothing was written.",
+                    f"Resource provider {name}: its new inventory of {kind} is"
+                    f" {inventory_row.capacity:g}, and {inventory_row.used} of it are held. Nothing"
+                    " was written.",
                     cause="no_room",
                     provider=name,
                     **inventory_row.data(kind, 0),

@@ -46,22 +46,23 @@ def ensure(
         aggregates (uuids).
     :param generation: that the caller has read; another one is refused.
     :returns: the provider before (None if it is new) and after, and warnings.
-    :raises DroverError: for each rule that the change would break; the caller's transaction is void then.
+    :raises DroverError: for each rule that the change would break; the caller's transaction is void
+        then.
     """
     if uuid is not None:
         uuid = read_uuid("uuid", uuid)
     if name is not None:
         _check_name(name)
-    row = _find(connection, name, uuid)
+    row = _find_provider(connection, name, uuid)
     where = f"Resource provider {row.name if row is not None else name}"
     _check_generation(where, row, generation)
     change = _ProviderChange(connection, where, inventories, traits, aggregates)
     before = None
     if row is None:
-        row = _create(connection, name, uuid)
+        row = _create_provider(connection, name, uuid)
     else:
-        before = _described(connection, row)
-        _hold(connection, row)
+        before = _describe_provider(connection, row)
+        _lock_provider(connection, row)
         row = _rename(connection, where, row, name)
     node = _compute_node(connection, row)
     warnings: list[str] = []
@@ -73,7 +74,7 @@ def ensure(
         _set_traits(connection, where, row, change.traits, node)
     if change.aggregates is not None:
         providers.set_aggregates(connection, {row.id: change.aggregates})
-    return before, _described(connection, row), warnings
+    return before, _describe_provider(connection, row), warnings
 
 
 def delete(
@@ -89,7 +90,7 @@ def delete(
     """
     if uuid is not None:
         uuid = read_uuid("uuid", uuid)
-    row = _find(connection, name, uuid)
+    row = _find_provider(connection, name, uuid)
     if row is None:
         return None
     where = f"Resource provider {row.name}"
@@ -98,12 +99,12 @@ def delete(
             f"{where} has the uuid {row.uuid}, but name is {name}. Correct one of the two."
         )
     _check_generation(where, row, generation)
-    _hold(connection, row)
+    _lock_provider(connection, row)
     node = _compute_node(connection, row)
     if node is not None:
         raise DroverError(
-            f"{where} is that of the compute node {node.hypervisor_hostname} of host {node.host}. Discovery removes "
-            "it when the host no longer reports that node; nothing was deleted."
+            f"{where} is that of the compute node {node.hypervisor_hostname} of host {node.host}."
+            " Discovery removes it when the host no longer reports that node; nothing was deleted."
         )
     holders = usages.holders(connection, row.id)
     if holders:
@@ -118,9 +119,10 @@ def delete(
     )
     if children:
         raise DroverError(
-            f"{where} has children: {some(sorted(children), 5)}. Delete them or give them another parent first; nothing was deleted."
+            f"{where} has children: {some(sorted(children), 5)}. Delete them or give them another"
+            " parent first; nothing was deleted."
         )
-    before = _described(connection, row)
+    before = _describe_provider(connection, row)
     providers.remove(connection, [row.id])
     return before
 
@@ -161,15 +163,17 @@ class _ProviderChange:
 def _check_name(name: str) -> None:
     if not name or name != name.strip() or not name.isprintable():
         raise DroverError(
-            f"The name {name[:60]!r} of a resource provider must be text that can be seen, without spaces around it."
+            f"The name {name[:60]!r} of a resource provider must be text that can be seen, without"
+            " spaces around it."
         )
     if len(name) > MAX_NAME:
         raise DroverError(
-            f"The name {name[:60]}... of a resource provider has {len(name)} characters; {MAX_NAME} are the most."
+            f"The name {name[:60]}... of a resource provider has {len(name)} characters; {MAX_NAME}"
+            " are the most."
         )
 
 
-def _find(connection: Connection, name: str | None, uuid: str | None) -> Row | None:
+def _find_provider(connection: Connection, name: str | None, uuid: str | None) -> Row | None:
     """Find a provider by name, uuid or both.
 
     :raises DroverError: name and uuid are of two providers.
@@ -185,8 +189,8 @@ def _find(connection: Connection, name: str | None, uuid: str | None) -> Row | N
     if by_name is not None and by_name.uuid != uuid:
         known = f"that uuid is of {by_uuid.name}" if by_uuid is not None else "a uuid never changes"
         raise DroverError(
-            f"The name {name} is taken by the resource provider {by_name.uuid}, and uuid is {uuid}; {known}. "
-            "Choose another name, or leave one of the two out."
+            f"The name {name} is taken by the resource provider {by_name.uuid}, and uuid is {uuid};"
+            f" {known}. Choose another name, or leave one of the two out."
         )
     return by_uuid
 
@@ -196,24 +200,27 @@ def _check_generation(where: str, row: Row | None, generation: int | None) -> No
         return
     if row is None:
         raise DroverError(
-            f"{where} changed meanwhile: generation {generation} is given, and there is no such provider. "
-            "Read it again with drover.compute.resource_provider_info."
+            f"{where} changed meanwhile: generation {generation} is given, and there is no such"
+            " provider. Read it again with drover.compute.resource_provider_info."
         )
     if row.generation != generation:
         raise DroverError(
-            f"{where} changed meanwhile: its generation is {row.generation}, not {generation}. Read it again with "
-            "drover.compute.resource_provider_info and decide anew; nothing was changed.",
+            f"{where} changed meanwhile: its generation is {row.generation}, not {generation}. Read"
+            " it again with drover.compute.resource_provider_info and decide anew; nothing was"
+            " changed.",
             generation=row.generation,
         )
 
 
-def _described(connection: Connection, row: Row) -> ProviderDescription:
+def _describe_provider(connection: Connection, row: Row) -> ProviderDescription:
     (found,) = provider_info.listing(connection, uuid=row.uuid)
     return found
 
 
-def _hold(connection: Connection, row: Row) -> None:
-    """Lock a provider and its inventories, so that no claim changes their use until the transaction ends."""
+def _lock_provider(connection: Connection, row: Row) -> None:
+    """Lock a provider and its inventories, so that no claim changes their use until the transaction
+    ends.
+    """
     for table, column in (
         (tables.resource_providers, tables.resource_providers.c.id),
         (tables.inventories, tables.inventories.c.provider_id),
@@ -223,7 +230,7 @@ def _hold(connection: Connection, row: Row) -> None:
         ).all()
 
 
-def _create(connection: Connection, name: str | None, uuid: str | None) -> Row:
+def _create_provider(connection: Connection, name: str | None, uuid: str | None) -> Row:
     if name is None:
         raise DroverError(f"There is no resource provider {uuid}. Give a name to make it.")
     table = tables.resource_providers
@@ -238,8 +245,8 @@ def _rename(connection: Connection, where: str, row: Row, name: str | None) -> R
     node = _compute_node(connection, row)
     if node is not None:
         raise DroverError(
-            f"{where} is that of the compute node {node.hypervisor_hostname} of host {node.host}, whose name it has; "
-            f"it is not renamed to {name}. Is its uuid meant?"
+            f"{where} is that of the compute node {node.hypervisor_hostname} of host {node.host},"
+            f" whose name it has; it is not renamed to {name}. Is its uuid meant?"
         )
     table = tables.resource_providers
     bulk.update(connection, table, [{"id": row.id, "name": name}])
@@ -261,8 +268,9 @@ def _reparent(connection: Connection, where: str, row: Row, given: str, node: Ro
     # The provider of a compute node is a root: another parent is a new one.
     if node is not None and parent is not None:
         raise DroverError(
-            f"{where} is that of the compute node {node.hypervisor_hostname} of host {node.host}, which is the root "
-            f"of its tree; it cannot be hung under {parent.name}. Hang the other one under it."
+            f"{where} is that of the compute node {node.hypervisor_hostname} of host {node.host},"
+            f" which is the root of its tree; it cannot be hung under {parent.name}. Hang the other"
+            " one under it."
         )
     if parent is not None and parent.id in {row.id, *provider_trees.below(connection, row)}:
         what = "it is that provider itself" if parent.id == row.id else f"{parent.name} is below it"
@@ -280,7 +288,8 @@ def _parent(connection: Connection, where: str, given: str) -> Row:
             return found
     near = did_you_mean(given, connection.execute(sa.select(table.c.name)).scalars())
     raise DroverError(
-        f"{where}: there is no resource provider {given[:MAX_NAME]} to be its parent{near}. Make the parent first."
+        f"{where}: there is no resource provider {given[:MAX_NAME]} to be its parent{near}. Make"
+        " the parent first."
     )
 
 
@@ -299,8 +308,8 @@ def _set_inventories(
     holders = usages.holders(connection, row.id, gone) if gone else None
     if holders:
         raise DroverError(
-            f"{where}: the inventory of {', '.join(gone)} cannot be removed while it is in use: {holders}. Release or "
-            "move those first; nothing was changed."
+            f"{where}: the inventory of {', '.join(gone)} cannot be removed while it is in use:"
+            f" {holders}. Release or move those first; nothing was changed."
         )
     warnings = []
     for name, values in sorted(wanted.items()):
@@ -310,8 +319,8 @@ def _set_inventories(
         )
         if used > capacity and values != old:
             warnings.append(
-                f"{where}: {used} of {name} are in use, more than its new capacity of {capacity:g}. Those who have it keep "
-                "it; nobody gets more until enough is released or moved."
+                f"{where}: {used} of {name} are in use, more than its new capacity of {capacity:g}."
+                " Those who have it keep it; nobody gets more until enough is released or moved."
             )
     providers.set_inventories(connection, {row.id: wanted})
     return warnings
@@ -330,9 +339,10 @@ def _with_discovered(
     for name in sorted(set(wanted) & providers.DISCOVERED_CLASSES):
         if wanted[name] != kept.get(name):
             raise DroverError(
-                f"{where}: discovery owns the inventory of {name} of the compute node {node.hypervisor_hostname} and "
-                "would undo the change. Set the variables drover_reserved_host_* and drover_*_allocation_ratio of "
-                f"host {node.host}, run drover.compute.discover, and leave {name} out here."
+                f"{where}: discovery owns the inventory of {name} of the compute node"
+                f" {node.hypervisor_hostname} and would undo the change. Set the variables"
+                f" drover_reserved_host_* and drover_*_allocation_ratio of host {node.host}, run"
+                f" drover.compute.discover, and leave {name} out here."
             )
     return {**wanted, **kept}
 
@@ -345,8 +355,9 @@ def _set_traits(
         for name in sorted(wanted - stored):
             if name.startswith(_DISCOVERED_PREFIXES):
                 raise DroverError(
-                    f"{where}: discovery owns the trait {name} of the compute node {node.hypervisor_hostname}, which "
-                    "does not have it. Traits of your own begin with CUSTOM_."
+                    f"{where}: discovery owns the trait {name} of the compute node"
+                    f" {node.hypervisor_hostname}, which does not have it. Traits of your own begin"
+                    " with CUSTOM_."
                 )
         wanted = wanted | owned_by_discovery(node, stored)
     providers.set_traits(connection, {row.id: wanted})

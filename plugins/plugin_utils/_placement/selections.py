@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Selections as the lookup schedule gives them, or as a user writes them, checked before a claim."""
+"""Selections as the lookup schedule gives them, or as a user writes them, checked before a
+claim.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ def check(selections: list[Any]) -> list[ClaimRequest]:
         for key in ("name", "uuid", "host", "resources"):
             if not selection.get(key):
                 raise DroverError(
-                    f"{where}: {key} is missing. Pass what the lookup drover.compute.schedule returned."
+                    f"{where}: {key} is missing. Pass what the lookup drover.compute.schedule"
+                    " returned."
                 )
         validation.check_uuid(where, selection["uuid"])
         if selection["uuid"] in seen:
@@ -93,7 +96,8 @@ def _check_allocations(
         return
     if not isinstance(amounts_by_provider, dict):
         raise DroverError(
-            f"{where}: allocations must be a mapping of provider uuids to amounts, not {amounts_by_provider!r}."
+            f"{where}: allocations must be a mapping of provider uuids to amounts, not"
+            f" {amounts_by_provider!r}."
         )
     for uuid_, amounts in amounts_by_provider.items():
         check_texts(f"{where}, allocations", {"provider": uuid_}, ("provider",))
@@ -103,8 +107,8 @@ def _check_allocations(
         for name in sorted({*sums, *resources}):
             if sums.get(name, 0) != resources.get(name, 0):
                 raise DroverError(
-                    f"{where}: allocations have {sums.get(name, 0)} {name} in all, but resources has "
-                    f"{resources.get(name, 0)}. Make them agree, or leave allocations out."
+                    f"{where}: allocations have {sums.get(name, 0)} {name} in all, but resources"
+                    f" has {resources.get(name, 0)}. Make them agree, or leave allocations out."
                 )
 
 
@@ -119,13 +123,15 @@ def _check_mappings(where: str, mappings: Any, given: Any) -> None:
         for uuids in mappings.values()
     ):
         raise DroverError(
-            f"{where}: mappings must be a mapping of resource groups to lists of provider uuids, not {mappings!r}."
+            f"{where}: mappings must be a mapping of resource groups to lists of provider uuids,"
+            f" not {mappings!r}."
         )
     for suffix, uuids in sorted(mappings.items(), key=str):
         for uuid in uuids:
             if not isinstance(given, dict) or uuid not in given:
                 raise DroverError(
-                    f"{where}: mappings name the provider {uuid} for {suffix}, but allocations do not. Pass both as they were."
+                    f"{where}: mappings name the provider {uuid} for {suffix}, but allocations do"
+                    " not. Pass both as they were."
                 )
 
 
@@ -151,7 +157,8 @@ def _check_group(where: str, group: Any) -> None:
         if group.get("policy") not in server_groups.POLICIES:
             policies = " or ".join(server_groups.POLICIES)
             raise DroverError(
-                f"{where}: policy of the server group must be {policies}, not {group.get('policy')!r}."
+                f"{where}: policy of the server group must be {policies}, not"
+                f" {group.get('policy')!r}."
             )
         group = group.get("name")
         if not group:

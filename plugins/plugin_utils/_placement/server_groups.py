@@ -34,8 +34,8 @@ def ensure(
     """
     if max_server_per_host is not None and policy != ANTI_AFFINITY:
         raise DroverError(
-            f"Server group {name}: max_server_per_host goes with the policy anti-affinity only, not {policy}. "
-            "Leave it out or change the policy."
+            f"Server group {name}: max_server_per_host goes with the policy anti-affinity only, not"
+            f" {policy}. Leave it out or change the policy."
         )
     most = 1 if max_server_per_host is None else max_server_per_host
     validation.check_whole(f"Server group {name}: max_server_per_host", most, least=1)
@@ -45,9 +45,10 @@ def ensure(
     if row is not None:
         if (row.policy, row.max_server_per_host) != (policy, most):
             raise DroverError(
-                f"Server group {name} exists with policy {row.policy} and max_server_per_host "
-                f"{row.max_server_per_host}; it cannot become {policy} with {most}, as its members were placed "
-                "under the old rule. Use another name, or delete the group when it has no members."
+                f"Server group {name} exists with policy {row.policy} and max_server_per_host"
+                f" {row.max_server_per_host}; it cannot become {policy} with {most}, as its members"
+                " were placed under the old rule. Use another name, or delete the group when it"
+                " has no members."
             )
         if max_moving is None or (max_moving or None) == row.max_moving:
             return row, False
@@ -86,15 +87,17 @@ def delete(connection: Connection, name: str) -> bool:
     names = [member.name for member in _member_rows(connection, row)]
     if names:
         raise DroverError(
-            f"Server group {name} has members: {', '.join(names[:10])}. A server cannot leave its group; "
-            "delete the group after its instances are gone."
+            f"Server group {name} has members: {', '.join(names[:10])}. A server cannot leave its"
+            " group; delete the group after its instances are gone."
         )
     connection.execute(sa.delete(tables.server_groups).where(tables.server_groups.c.id == row.id))
     return True
 
 
 def find(connection: Connection, group: str | GroupDescription) -> Row:
-    """Return the row of a server group by its name or description; by a description it is made if it is new."""
+    """Return the row of a server group by its name or description; by a description it is made if
+    it is new.
+    """
     if isinstance(group, dict):
         return ensure(connection, group["name"], group["policy"], group.get("max_server_per_host"))[
             0
@@ -156,7 +159,8 @@ def of_instance(connection: Connection, uuid: str) -> list[Row]:
 
 
 def lock(connection: Connection, found: Iterable[Row]) -> None:
-    """Lock groups until the end of the transaction: two claims must not both be the first of a group on a host.
+    """Lock groups until the end of the transaction: two claims must not both be the first of a
+    group on a host.
 
     A writer locks them before all other rows, in the order of their ids.
     """
@@ -198,13 +202,16 @@ def refusal(
     As in Nova, a group knows hosts: members on two compute nodes of one host are on one host.
 
     :param where: the result of members().
-    :param leaving: the host that the instance leaves. The first member of an affinity group may leave the others there,
-        as a drain moves them all to one host, one after the other.
+    :param leaving: the host that the instance leaves. The first member of an affinity group may
+        leave the others there, as a drain moves them all to one host, one after the other.
     """
     others = [hosts for member, hosts in where.items() if member != uuid and hosts]
     count = sum(1 for hosts in others if host in hosts)
     if group.policy == ANTI_AFFINITY and count >= group.max_server_per_host:
-        return f"server group {group.name} (anti-affinity) has {count} of at most {group.max_server_per_host} there"
+        return (
+            f"server group {group.name} (anti-affinity) has {count} of at most"
+            f" {group.max_server_per_host} there"
+        )
     if group.policy == AFFINITY and not count and any(hosts != {leaving} for hosts in others):
         return f"server group {group.name} (affinity) is on other hosts"
     return None

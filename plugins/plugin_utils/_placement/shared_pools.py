@@ -54,8 +54,8 @@ class SharedPools(NamedTuple):
 
     places: Mapping[str, Collection[str]]
     leaving: Mapping[str, Collection[str]]
-    instances: Mapping[str, sharing.Pool]
-    further: Mapping[str, sharing.Pool]
+    instances: Mapping[str, sharing.SharingProvider]
+    further: Mapping[str, sharing.SharingProvider]
     addresses: Mapping[str, Addresses]
     disks: Mapping[str, str]
     origins: Mapping[str, str]
@@ -97,7 +97,7 @@ def write(
     for uuid, name in sharing.classes(connection, storage):
         if name != storage[uuid]["resource"]:
             raise counts_twice(pools.origins[uuid], name, storage[uuid]["resource"])
-    addresses = _wanted(pools.addresses) if pools.addresses else {}
+    addresses = _wanted_providers(pools.addresses) if pools.addresses else {}
     sharing_ids, written = sharing.ensure(connection, {**storage, **addresses})
     if pools.traits:
         written |= _write_traits(connection, pools, sharing_ids)
@@ -113,7 +113,7 @@ def write(
     return disk, changed or written or bool(moves)
 
 
-def _wanted(addresses: Mapping[str, Addresses]) -> dict[str, sharing.Pool]:
+def _wanted_providers(addresses: Mapping[str, Addresses]) -> dict[str, sharing.SharingProvider]:
     return {
         uuid: {
             "name": f"ip/{pool.name}",
@@ -162,9 +162,9 @@ def contradiction(
 ) -> DroverError:
     """Make the error for a pool of addresses that two hosts define differently."""
     return DroverError(
-        f"The IP pool {name} is defined differently: {host} has {', '.join(pool['addresses'])}, "
-        f"{other_host} has {', '.join(other_pool['addresses'])}. Give both hosts the same ip_pools (drover_ip_pools), "
-        "best in a variable of their group; nothing was recorded."
+        f"The IP pool {name} is defined differently: {host} has {', '.join(pool['addresses'])},"
+        f" {other_host} has {', '.join(other_pool['addresses'])}. Give both hosts the same ip_pools"
+        " (drover_ip_pools), best in a variable of their group; nothing was recorded."
     )
 
 
@@ -174,9 +174,11 @@ def counts_twice(storage: str, one: str, other: str) -> DroverError:
     It may have two names, or be instances' storage and a further pool.
     """
     return DroverError(
-        f"The storage {storage} would count twice, as {_storage_of(one)} and as {_storage_of(other)}. Give the storage pool one name on all hosts, "
-        "and do not name the instances' storage of one host in drover_storage_pools of another; nothing was recorded. After you changed the name of a "
-        "pool, discover the hosts that still have the old name first."
+        f"The storage {storage} would count twice, as {_storage_of(one)} and as"
+        f" {_storage_of(other)}. Give the storage pool one name on all hosts, and do not name the"
+        " instances' storage of one host in drover_storage_pools of another; nothing was recorded."
+        " After you changed the name of a pool, discover the hosts that still have the old name"
+        " first."
     )
 
 

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Sharing providers of discovery, such as a pool of disks that several compute nodes see (N10.4).
 
-A sharing provider has the uuid of its placement aggregate. A node is put into the aggregate as soon as it sees the
-pool, so the aggregate shows which nodes see it even before there is a provider.
+A sharing provider has the uuid of its placement aggregate. A node is put into the aggregate as soon
+as it sees the pool, so the aggregate shows which nodes see it even before there is a provider.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PREFIXES = ("pool/", "ip/")
 LONGEST_NAME = 200
 
 
-class Pool(TypedDict):
+class SharingProvider(TypedDict):
     """A sharing provider as discovery wants it; None keeps the stored value (the ratio is 1.0 at
     first).
     """
@@ -112,7 +112,9 @@ def count_members(connection: Connection, uuids: Iterable[str]) -> dict[str, int
 
 
 def members(connection: Connection, uuids: Iterable[str]) -> dict[str, set[int]]:
-    """Return the ids of the providers in aggregates, without their sharing providers, by their uuids."""
+    """Return the ids of the providers in aggregates, without their sharing providers, by their
+    uuids.
+    """
     table, aggregates, nodes = (
         tables.provider_aggregates,
         tables.placement_aggregates,
@@ -153,7 +155,9 @@ def classes(connection: Connection, uuids: Collection[str]) -> list[tuple[str, s
     return [(by_id[row.provider_id], row.name) for row in providers.inventories(connection, by_id)]
 
 
-def ensure(connection: Connection, pools: Mapping[str, Pool]) -> tuple[dict[str, int], bool]:
+def ensure(
+    connection: Connection, pools: Mapping[str, SharingProvider]
+) -> tuple[dict[str, int], bool]:
     """Make sharing providers, each a root in its own aggregate, or update their inventories.
 
     :param pools: by uuid.
@@ -166,7 +170,7 @@ def ensure(connection: Connection, pools: Mapping[str, Pool]) -> tuple[dict[str,
     ids = {
         **ids_before,
         **providers.ensure(
-            connection, _names(connection, {uuid: pools[uuid]["name"] for uuid in new})
+            connection, _unique_names(connection, {uuid: pools[uuid]["name"] for uuid in new})
         ),
     }
     trait = bulk.ids_by(connection, tables.traits.c.name, {SHARES})[SHARES]
@@ -182,7 +186,7 @@ def ensure(connection: Connection, pools: Mapping[str, Pool]) -> tuple[dict[str,
     return ids, bool(new or changed)
 
 
-def _names(connection: Connection, wanted: Mapping[str, str]) -> dict[str, str]:
+def _unique_names(connection: Connection, wanted: Mapping[str, str]) -> dict[str, str]:
     """Return names that no other provider has, by uuid; a name that is taken gets a short hash."""
     table = tables.resource_providers
     plain = {uuid: name[:LONGEST_NAME] for uuid, name in wanted.items()}
@@ -198,7 +202,7 @@ def _names(connection: Connection, wanted: Mapping[str, str]) -> dict[str, str]:
     return names
 
 
-def _write_inventories(connection: Connection, wanted: Mapping[int, Pool]) -> set[int]:
+def _write_inventories(connection: Connection, wanted: Mapping[int, SharingProvider]) -> set[int]:
     """Write the inventories of sharing providers; return the ids of the changed providers."""
     table = tables.inventories
     classes = bulk.ids_by(
@@ -247,7 +251,7 @@ def move(connection: Connection, wanted: Mapping[int, int], resource: str, now: 
     :param wanted: {provider id: id of the provider that has the class from now on}.
     """
     class_id = bulk.ids_by(connection, tables.resource_classes.c.name, {resource})[resource]
-    _hold(connection, wanted, class_id)
+    _lock_inventories(connection, wanted, class_id)
     table, consumers = tables.allocations, tables.consumers
     query = (
         sa.select(consumers.c.uuid)
@@ -270,7 +274,7 @@ def move(connection: Connection, wanted: Mapping[int, int], resource: str, now: 
     providers.bump(connection, {row.provider_id for row in rows})
 
 
-def _hold(connection: Connection, provider_ids: Iterable[int], class_id: int) -> None:
+def _lock_inventories(connection: Connection, provider_ids: Iterable[int], class_id: int) -> None:
     """Lock inventories before their removal, in the same order as claims."""
     if connection.dialect.name == "sqlite":
         return
@@ -284,7 +288,8 @@ def _hold(connection: Connection, provider_ids: Iterable[int], class_id: int) ->
 
 
 def remove_unused(connection: Connection, left: Iterable[str]) -> bool:
-    """Remove sharing providers of discovery without nodes and without allocations; return whether there were any.
+    """Remove sharing providers of discovery without nodes and without allocations; return whether
+    there were any.
 
     :param left: uuids of aggregates that nodes left; empty ones are removed.
     """

@@ -31,11 +31,11 @@ def read(
 
     :param consumers: uuids.
     :param provider: a name or uuid.
-    :returns: usages {class: sum}, usages_by {each of GROUPS: {name: {class: sum}}}, and with consumers or provider also
-        consumers, as the module allocation_info returns them.
+    :returns: usages {class: sum}, usages_by {each of GROUPS: {name: {class: sum}}}, and with
+        consumers or provider also consumers, as the module allocation_info returns them.
     :raises DroverError: there is no such provider.
     """
-    query = _joined()
+    query = _select_usages()
     for column, value in (
         (
             tables.resource_providers.c.id,
@@ -65,7 +65,9 @@ def holders(
     :param class_names: only allocations of these classes.
     """
     query = (
-        _joined().add_columns(*_of_consumer()).where(tables.resource_providers.c.id == provider_id)
+        _select_usages()
+        .add_columns(*_of_consumer())
+        .where(tables.resource_providers.c.id == provider_id)
     )
     if class_names is not None:
         query = query.where(tables.resource_classes.c.name.in_(class_names))
@@ -83,7 +85,7 @@ def holders(
     return some(texts, _SOME)
 
 
-def _joined() -> Select:
+def _select_usages() -> Select:
     allocations, consumers = tables.allocations, tables.consumers
     providers, classes = tables.resource_providers, tables.resource_classes
     return (
@@ -128,7 +130,8 @@ def _provider_id(connection: Connection, given: str) -> int:
     provider_id = connection.execute(query).scalars().first()
     if provider_id is None:
         raise DroverError(
-            f"There is no resource provider {given}. drover.compute.resource_provider_info shows those that there are."
+            f"There is no resource provider {given}. drover.compute.resource_provider_info shows"
+            " those that there are."
         )
     return provider_id
 
@@ -153,7 +156,7 @@ def _sums(rows: Iterable[Row]) -> dict[str, object]:
 
 def _by_consumer(connection: Connection, rows: Sequence[Row]) -> list[dict[str, Any]]:
     consumers: dict[str, dict[str, Any]] = {}
-    names = _names(connection, {row.consumer for row in rows})
+    names = _names_of_instances(connection, {row.consumer for row in rows})
     for row in rows:
         consumer = consumers.setdefault(
             row.consumer,
@@ -180,7 +183,7 @@ def _by_consumer(connection: Connection, rows: Sequence[Row]) -> list[dict[str, 
     return [consumers[uuid] for uuid in sorted(consumers)]
 
 
-def _names(connection: Connection, uuids: Collection[str]) -> dict[str, str]:
+def _names_of_instances(connection: Connection, uuids: Collection[str]) -> dict[str, str]:
     """Return the names of instances, and of the instances that migrations move, by uuid."""
     names: dict[str, str] = {}
     for table, column in ((tables.migrations, "instance_name"), (tables.instances, "name")):

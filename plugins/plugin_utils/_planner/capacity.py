@@ -43,8 +43,8 @@ def plan_capacities(
 ) -> list[CapacityPlan]:
     """Count for each request how many more instances like it fit.
 
-    The total is exact for requests without a server group. The loss of a host counts the best of several ways to place its
-    instances, so more may fit, never less.
+    The total is exact for requests without a server group. The loss of a host counts the best of
+    several ways to place its instances, so more may fit, never less.
 
     :param requests: specs, or mappings as RequestSpec.from_request() takes them.
     :param instances: all instances, to count the loss of a host; None for no such count.
@@ -120,7 +120,9 @@ def _no_cells(states: HostStates, spec: RequestSpec, row: int) -> Rejection:
 
 
 def more(packing_state: PackingState, new: int) -> tuple[IntArray, IntArray]:
-    """Return by node how many more of an item fit now, and the number of the class that runs out first."""
+    """Return by node how many more of an item fit now, and the number of the class that runs out
+    first.
+    """
     kind = packing_state.kind[new]
     need = packing_state.needs[kind]
     needed = np.flatnonzero(need)
@@ -350,7 +352,9 @@ class _Losses:
         )
 
     def _harm(self, item: int, new: int) -> int:
-        """Return the most by which an item that is placed somewhere reduces the count of another one."""
+        """Return the most by which an item that is placed somewhere reduces the count of another
+        one.
+        """
         packing_state = self.packing_state
         needed = np.flatnonzero(packing_state.need[new])
         harm = (-(-packing_state.need[item][needed] // packing_state.need[new][needed])).max(

@@ -49,7 +49,8 @@ def plan_drain(
     hosts' instances; then an exact model, if highspy is installed. The same input gives the same
     plan, unless the time limit of the exact model is reached.
 
-    - The hosts themselves, ``closed`` ones, other cells (N9.2) and hosts that are disabled or down are never destinations.
+    - The hosts themselves, ``closed`` ones, other cells (N9.2) and hosts that are disabled or down
+      are never destinations.
     - An instance counts at its source as long as it may be there.
     - Members of an anti-affinity group are never together, not even for a moment.
     - Members of an affinity group go to one host, one after the other. If one of them cannot move,
@@ -59,7 +60,8 @@ def plan_drain(
     :param fleet: all compute nodes; with traits where instances have required_traits.
     :param instances: the instances of the hosts to empty.
     :param host: the host to empty, with all its compute nodes; or several.
-    :param others: the instances of all other hosts; without them there are no extra moves and no proofs.
+    :param others: the instances of all other hosts; without them there are no extra moves and no
+        proofs.
     :param extra_moves: the maximum of moves of other hosts' instances.
     :param solver_seconds: time limit of the exact model.
     :param closed: hosts that are left alone: no instance goes to them or leaves them.
@@ -162,7 +164,10 @@ def _units(
         if request is None or not greedy.is_affinity(states, candidate):
             units.append(Unit((candidate,)))
         elif request.name in stuck_members:
-            reason = f"its server group {request.name} (affinity) stays together, and {stuck_members[request.name]} cannot move"
+            reason = (
+                f"its server group {request.name} (affinity) stays together, and"
+                f" {stuck_members[request.name]} cannot move"
+            )
             unmovable.append(unmovable_instance(known[candidate.spec.key], reason))
         else:
             together.setdefault(request.name, []).append(candidate)
@@ -188,13 +193,13 @@ def _moves(
     """Return the moves of a solution: first the moves that make room, then the moves off the hosts
     by priority.
     """
-    taken = _taken(states, solution)
+    taken = _chosen_allocations(states, solution)
     extra = {candidate.spec.key for candidate, _row in solution.steps}
     leaving = sorted(solution.places, key=lambda place: -_priority(known[place[0].spec.key]))
     moves: list[DrainMove] = []
     for candidate, row in [*solution.steps, *leaving]:
         uuid = candidate.spec.key
-        move = _move(states, candidate, row, known[uuid], bandwidth)
+        move = _make_move(states, candidate, row, known[uuid], bandwidth)
         move["extra"] = uuid in extra
         move["for_hosts"] = list(names) if uuid in extra else []
         if uuid in taken:
@@ -203,7 +208,7 @@ def _moves(
     return moves
 
 
-def _taken(states: HostStates, solution: Solution) -> dict[str, Allocations]:
+def _chosen_allocations(states: HostStates, solution: Solution) -> dict[str, Allocations]:
     """Return the allocations at the destinations, by uuid, of instances with a node that can choose
     between providers.
     """
@@ -220,7 +225,7 @@ def _taken(states: HostStates, solution: Solution) -> dict[str, Allocations]:
     return taken
 
 
-def _move(
+def _make_move(
     states: HostStates,
     candidate: MigrationCandidate,
     index: int,

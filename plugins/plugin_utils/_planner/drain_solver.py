@@ -108,7 +108,7 @@ class DrainSolver:
         first = Solution(places, stuck, method=AS_WEIGHED)
         if not first.stuck:
             return first
-        best = _better(self._checked(self._packed), first)
+        best = _better(self._repeat_search(self._pack_instances), first)
         if not best.stuck:
             return best
         sure = self.complete and not self.packing_state.bent
@@ -128,14 +128,14 @@ class DrainSolver:
         )
         if not hopeless and all(self.packing_state.fits(item).any() for item in self.items):
             # Moves of others may be unnecessary: items that are already placed change places.
-            solution = self._checked(
+            solution = self._repeat_search(
                 lambda: relocation_search.make_room(self.packing_state, self.items, [], 0)
             )
             best = _better(solution, best)
             if not best.stuck:
                 return best
         if extra_moves and not impossible and shortage is None:
-            solution = self._checked(
+            solution = self._repeat_search(
                 lambda: relocation_search.make_room(
                     self.packing_state, self.items, self.others, extra_moves
                 )
@@ -163,17 +163,19 @@ class DrainSolver:
                 "the exact model has no solution, whichever of the other instances move"
             )
         elif answer is not None:
-            return _better(self._checked(lambda: answer, attempts=1), best)
+            return _better(self._repeat_search(lambda: answer, attempts=1), best)
         else:
             best.hint = milp.UNDECIDED
         return best
 
-    def _packed(self) -> Found:
+    def _pack_instances(self) -> Found:
         placed, stuck, method = packing.pack(self.packing_state, self.items)
         return placed, stuck, [], method
 
-    def _checked(self, search: Callable[[], Found], attempts: int = OBJECTIONS) -> Solution:
-        """Repeat a search, each time without the destination that a host filter rejected, until all host filters pass."""
+    def _repeat_search(self, search: Callable[[], Found], attempts: int = OBJECTIONS) -> Solution:
+        """Repeat a search, each time without the destination that a host filter rejected, until all
+        host filters pass.
+        """
         for _again in range(attempts):
             placed, stuck, steps, method = search()
             refused = (
@@ -187,7 +189,9 @@ class DrainSolver:
         return Solution([], list(self.units), method="nothing that the host filters agree to")
 
     def _objection(self, placed: Placed, steps: Sequence[Step]) -> tuple[int, int] | None:
-        """Return (item, row) of the first move that does not pass the host filters or fit on its providers when its turn comes."""
+        """Return (item, row) of the first move that does not pass the host filters or fit on its
+        providers when its turn comes.
+        """
         states = self.states
         done: list[Undo] = []
         refused: tuple[int, int] | None = None

@@ -89,7 +89,10 @@ def why_lost(instance: EvacuatedInstance, node: NodeStorage) -> str | None:
         names = ", ".join(
             f"{each.get('type')} {each.get('address')}" for each in instance["own_devices"]
         )
-        return f"it uses devices of the dead host that no claim gave it ({names}); define it elsewhere by hand without them"
+        return (
+            f"it uses devices of the dead host that no claim gave it ({names}); define it elsewhere"
+            " by hand without them"
+        )
     bound = [
         each["what"]
         for each in instance.get("bindings") or ()
@@ -98,7 +101,10 @@ def why_lost(instance: EvacuatedInstance, node: NodeStorage) -> str | None:
     if bound:
         return f"{'; '.join(bound)}; define it elsewhere by hand without that"
     if instance["managed_save"]:
-        return "its saved memory image (managed save) is on the dead host alone; it waits there, untouched"
+        return (
+            "its saved memory image (managed save) is on the dead host alone; it waits there,"
+            " untouched"
+        )
     return None
 
 
@@ -152,7 +158,8 @@ def plan_evacuation(
     nodes: Mapping[str, StorageOfNode],
     excluded: Mapping[str, Mapping[str, str]],
 ) -> tuple[list[DrainMove], list[StayingInstance]]:
-    """Plan destinations for instances of a dead host; return the moves by name, and the instances without a destination.
+    """Plan destinations for instances of a dead host; return the moves by name, and the instances
+    without a destination.
 
     :param instances: the instances that other hosts may start, all of one priority.
     :param nodes: the storage of all nodes, by provider uuid.

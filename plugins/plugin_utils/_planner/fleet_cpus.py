@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from .._common.errors import DroverError, some
-from .._records.fleet_cpus import FleetCpu, Group, HostModel
+from .._records.fleet_cpus import CpuGroup, FleetCpu, HostModel
 
 #: The command that changes the recorded CPU.
 RENEW = "ansible-playbook drover.compute.fleet_cpu -e drover_fleet_cpu_renew=true"
 
 
-def members(group: Group, models: Sequence[HostModel]) -> list[HostModel]:
+def members(group: CpuGroup, models: Sequence[HostModel]) -> list[HostModel]:
     """Return the nodes of a group.
 
     :raises DroverError: a node may belong to the group, but its libvirt has not reported the CPU
@@ -31,8 +31,9 @@ def members(group: Group, models: Sequence[HostModel]) -> list[HostModel]:
     )
     if untold:
         raise DroverError(
-            f"The CPU of the fleet cannot be determined, as the store does not have what guests of {some(untold)} can have. Run "
-            "drover.compute.discover. Where libvirt there has no host-model, give the instance a CPU model instead of cpu: fleet."
+            "The CPU of the fleet cannot be determined, as the store does not have what guests of"
+            f" {some(untold)} can have. Run drover.compute.discover. Where libvirt there has no"
+            " host-model, give the instance a CPU model instead of cpu: fleet."
         )
     return [each for each in models if each["group"] == group]
 
@@ -51,10 +52,12 @@ def common_features(nodes: Sequence[HostModel]) -> list[str]:
 
 
 def lacking(
-    kept: Mapping[Group, FleetCpu], models: Sequence[HostModel]
-) -> dict[Group, dict[str, tuple[str, ...]]]:
-    """Find the hosts that cannot run the guests of their group: {group: {host: features that it lacks}}."""
-    by_group: dict[Group, dict[str, tuple[str, ...]]] = {}
+    kept: Mapping[CpuGroup, FleetCpu], models: Sequence[HostModel]
+) -> dict[CpuGroup, dict[str, tuple[str, ...]]]:
+    """Find the hosts that cannot run the guests of their group: {group: {host: features that it
+    lacks}}.
+    """
+    by_group: dict[CpuGroup, dict[str, tuple[str, ...]]] = {}
     for model in models:
         group = model["group"]
         missing = (
@@ -77,6 +80,6 @@ def what(kept: FleetCpu, missing: Sequence[str]) -> str:
 
 #: The remedy for missing features.
 REMEDY = (
-    "Bring firmware, QEMU and libvirt there up to date; or make a CPU that this host can run too, for new instances: "
-    f"{RENEW}; or keep instances with cpu: fleet off it"
+    "Bring firmware, QEMU and libvirt there up to date; or make a CPU that this host can run too,"
+    f" for new instances: {RENEW}; or keep instances with cpu: fleet off it"
 )

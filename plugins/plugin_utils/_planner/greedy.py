@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Destinations as the scheduler would choose them: by its host filters and weighers, one unit after the other."""
+"""Destinations as the scheduler would choose them: by its host filters and weighers, one unit after
+the other.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ def weighed_attempt(
     stuck = []
     request_classes = _RequestClasses(states, policy)
     for unit in sorted(units, key=by_memory):
-        places = _place(states, unit, policy, request_classes)
+        places = _place_unit(states, unit, policy, request_classes)
         if places is None:
             stuck.append(unit)
         else:
@@ -37,7 +39,9 @@ def weighed_attempt(
 
 
 class _RequestClasses:
-    """The request class of candidates that are placed one after the other: equivalent ones share it."""
+    """The request class of candidates that are placed one after the other: equivalent ones share
+    it.
+    """
 
     def __init__(self, states: HostStates, policy: Policy) -> None:
         self._states, self._policy = states, policy
@@ -89,7 +93,7 @@ def is_affinity(states: HostStates, candidate: MigrationCandidate) -> bool:
     return group is not None and group.policy == "affinity"
 
 
-def _place(
+def _place_unit(
     states: HostStates, unit: Unit, policy: Policy, request_classes: _RequestClasses
 ) -> list[Place] | None:
     """Find and consume destinations for a whole unit; return None and consume nothing if there are

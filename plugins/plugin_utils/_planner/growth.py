@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .._common.arrays import np
-from .._records.history import DayTotal, Growth
+from .._records.history import DayTotal, UseForecast
 
 #: The number of days for the line, and the smallest number of them with data.
 DAYS, LEAST = 60, 7
@@ -18,7 +18,7 @@ DAYS, LEAST = 60, 7
 FARTHEST = 730
 
 
-def find(history: Iterable[DayTotal], today: int) -> list[Growth]:
+def find(history: Iterable[DayTotal], today: int) -> list[UseForecast]:
     """Return the days until resource classes are full, the earliest first; a class that does not
     grow, or not soon enough, is left out.
 
@@ -28,7 +28,7 @@ def find(history: Iterable[DayTotal], today: int) -> list[Growth]:
     for each in history:
         if today - DAYS < each.day <= today:
             points_of.setdefault((each.zone, each.resource_class), []).append(each)
-    growing: list[Growth] = []
+    growing: list[UseForecast] = []
     for (zone, name), points in points_of.items():
         points.sort()
         # Old totals do not show the use of today.

@@ -21,9 +21,11 @@ KINDS = 32
 
 
 class Score(NamedTuple):
-    """The score of a packing state: the sum of the standard deviations of the free shares, 0 for an even load.
+    """The score of a packing state: the sum of the standard deviations of the free shares, 0 for an
+    even load.
 
-    rows: the nodes that count. weights: of the resource classes. cost_per_gib: see plan_rebalance().
+    rows: the nodes that count. weights: of the resource classes. cost_per_gib: see
+    plan_rebalance().
     """
 
     packing_state: PackingState
@@ -138,13 +140,13 @@ class BestMove:
         if not self._items:
             return None
         comparison = _Comparison(self, score)
-        for sources in comparison.promising(self._open(moved, others)):
+        for sources in comparison.promising(self._possible_moves(moved, others)):
             found = comparison.best(sources, least)
             if found is not None:
                 return found
         return None
 
-    def _open(self, moved: Mapping[int, int], others: bool) -> _Sources:
+    def _possible_moves(self, moved: Mapping[int, int], others: bool) -> _Sources:
         """Return the moves that may be made now."""
         again = self._sources(sorted(moved))
         if not others:
@@ -157,7 +159,9 @@ class BestMove:
 
 
 class _Comparison:
-    """Moves of a packing state as it is now; all arrays are by position in the rows of the score."""
+    """Moves of a packing state as it is now; all arrays are by position in the rows of the
+    score.
+    """
 
     def __init__(self, moves: BestMove, score: Score) -> None:
         self.moves, self.score = moves, score
@@ -241,7 +245,9 @@ class _Comparison:
         return np.sort(best[np.isfinite(change[best])])
 
     def best(self, sources: _Sources, least: float) -> tuple[int, int] | None:
-        """Return the item and the row of the destination of the best move that fits and is worth ``least``."""
+        """Return the item and the row of the destination of the best move that fits and is worth
+        ``least``.
+        """
         width = max((len(self._targets[kind]) for kind in sources.kind.tolist()), default=0)
         if not width:
             return None
@@ -267,7 +273,9 @@ class _Comparison:
             worth[number] = self._worth(sources.chosen(one), targets[one])[0]
 
     def _worth(self, sources: _Sources, targets: IntArray) -> FloatArray:
-        """Return gain minus cost of each move (sources x targets), for a target of -1 minus infinity."""
+        """Return gain minus cost of each move (sources x targets), for a target of -1 minus
+        infinity.
+        """
         need = self.moves._need_of[sources.kind]
         amounts, capacity = self.moves._needs[need], self.moves._capacity
         leaving = (amounts / capacity[sources.at])[:, None, :]

@@ -92,8 +92,9 @@ def shortage_text(found: Shortage) -> str:
     """Return a shortage as a clause."""
     unit = label_of(found.resource_class)
     words = (
-        f"{found.instances} instance{'s'[: found.instances != 1]} can only go to {found.nodes} node{'s'[: found.nodes != 1]} and need"
-        f"{'s'[: found.instances == 1]} {found.needed} {unit} together, but those nodes have {found.room} {unit} free in all"
+        f"{found.instances} instance{'s'[: found.instances != 1]} can only go to {found.nodes}"
+        f" node{'s'[: found.nodes != 1]} and need{'s'[: found.instances == 1]} {found.needed}"
+        f" {unit} together, but those nodes have {found.room} {unit} free in all"
     )
     if found.staying > 1:
         words += f", and the {found.staying} instances that are there can go nowhere else either"

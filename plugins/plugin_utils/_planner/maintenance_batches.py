@@ -104,12 +104,14 @@ class MaintenanceFleet:
         return True if least >= len(items) and not one_host and not self.spare else None
 
     def load(self, name: str) -> float:
-        """Return the share of the fleet's free capacity that the instances of a host need, of the scarcest class."""
+        """Return the share of the fleet's free capacity that the instances of a host need, of the
+        scarcest class.
+        """
         if name not in self._loads:
-            self._loads[name] = self._load(name)
+            self._loads[name] = self._load_of_host(name)
         return self._loads[name]
 
-    def _load(self, name: str) -> float:
+    def _load_of_host(self, name: str) -> float:
         packing_state = self.packing_state
         items = self.on.get(name, [])
         if not items:
@@ -252,13 +254,13 @@ class Batch:
         self.placed: Placed = {}
         #: The items that this batch has put on each node.
         self._on: dict[int, list[int]] = {}
-        self._load: Load = fleet.packing_state.copy_of_load()
+        self._load_of_host: Load = fleet.packing_state.copy_of_load()
         self._lists = Shortlists(fleet.packing_state, fleet.weights)
 
     def fits(self, name: str) -> bool:
         """Return True if a host could join; the batch is unchanged."""
         with self._own_load():
-            fit = self._find(name)
+            fit = self._find_places(name)
             if fit is not None:
                 new, moved = fit
                 self.fleet.packing_state.take_all(new)
@@ -271,9 +273,9 @@ class Batch:
         hosts.
         """
         with self._own_load():
-            found = self._find(name)
+            found = self._find_places(name)
             if found is not None:
-                self._keep(*found)
+                self._keep_places(*found)
                 self.names.append(name)
                 return True
         items = len(self.placed) + len(self.fleet.on.get(name, ()))
@@ -290,26 +292,26 @@ class Batch:
             packing_state.put_all(placed)
         self.names, self.placed, self._on = names, {}, {}
         self._lists = Shortlists(self.fleet.packing_state, self.fleet.weights)
-        self._keep(placed, {})
+        self._keep_places(placed, {})
         return True
 
     @contextlib.contextmanager
     def _own_load(self) -> Iterator[None]:
         packing_state = self.fleet.packing_state
-        fleet, packing_state.load = packing_state.load, self._load
+        fleet, packing_state.load = packing_state.load, self._load_of_host
         try:
             yield
         finally:
             packing_state.load = fleet
 
-    def _keep(self, new: Placed, moved: Placed) -> None:
+    def _keep_places(self, new: Placed, moved: Placed) -> None:
         for item, node in moved.items():
             self._on[node].remove(item)
         for item, node in new.items():
             self._on.setdefault(node, []).append(item)
         self.placed.update(new)
 
-    def _find(self, name: str) -> tuple[Placed, Placed] | None:
+    def _find_places(self, name: str) -> tuple[Placed, Placed] | None:
         """Close a host and place its items and the items that the batch has put on it. If they do
         not fit, return None and change nothing.
 
@@ -323,7 +325,7 @@ class Batch:
         was_open = packing_state.open[rows].copy()
         packing_state.open[rows] = False
         moved = {item: node for node in rows for item in self._on.get(node, ())}
-        new, stuck = self._place(moved, items)
+        new, stuck = self._place_items(moved, items)
         if not stuck:
             if self._survives(new, moved, [*self.names, name]):
                 return new, moved
@@ -334,7 +336,7 @@ class Batch:
             self._lists.look(kind)
         return None
 
-    def _place(self, moved: Placed, items: Iterable[int]) -> tuple[Placed, set[int]]:
+    def _place_items(self, moved: Placed, items: Iterable[int]) -> tuple[Placed, set[int]]:
         """Find destinations for items, and new destinations for the items in ``moved``.
 
         :returns: the destinations; if there are none, nothing changes, and the second value has the
@@ -372,7 +374,7 @@ class Batch:
         hit = {item: node for node in rows for item in self._on.get(node, ()) if item not in moved}
         hit.update({item: node for item, node in new.items() if node in rows})
         with packing_state.closed(rows):
-            found, stuck = self._place(hit, fleet.items_of(lost))
+            found, stuck = self._place_items(hit, fleet.items_of(lost))
         if not stuck:
             packing_state.take_all(found)
             packing_state.put_all(hit)

@@ -16,14 +16,17 @@ from .packing_state import Found, PackingState, Placed, Step
 
 AVAILABLE = importlib.util.find_spec("highspy") is not None
 NOT_INSTALLED = (
-    "Searching found neither a whole plan nor a proof that there is none. An exact model may find one: it needs the"
-    " Python package highspy, which is not installed on the controller: pip install -r requirements-solver.txt (the file"
-    " is in the collection's folder)."
+    "Searching found neither a whole plan nor a proof that there is none. An exact model may find"
+    " one: it needs the Python package highspy, which is not installed on the controller: pip"
+    " install -r requirements-solver.txt (the file is in the collection's folder)."
 )
-NEEDS_TIME = "Searching found neither a whole plan nor a proof that there is none. An exact model may find one: give it time (solver_seconds)."
+NEEDS_TIME = (
+    "Searching found neither a whole plan nor a proof that there is none. An exact model may find"
+    " one: give it time (solver_seconds)."
+)
 UNDECIDED = (
-    "Neither searching nor the exact model found a whole plan or a proof that there is none; more time (solver_seconds)"
-    " or more moves (extra_moves) may."
+    "Neither searching nor the exact model found a whole plan or a proof that there is none; more"
+    " time (solver_seconds) or more moves (extra_moves) may."
 )
 #: The part by which the cost of a solution may exceed the optimum; a proof for the last move takes
 #: too much time.

@@ -19,13 +19,22 @@ STATE_REASONS = {
     "crashed": "it has crashed; start it or destroy it first",
     "pmsuspended": "the guest has suspended itself; wake it first (virsh dompmwakeup)",
     "nostate": "libvirt does not know its state",
-    "building": "it is still being built; try again when it runs, or end it with drover.compute.instance_delete",
+    "building": (
+        "it is still being built; try again when it runs, or end it with"
+        " drover.compute.instance_delete"
+    ),
     # The state of the record if the host shows no domain of it.
-    "active": "its host does not show it any more, and another host did when that was last read; run drover.compute.discover, then this again",
-    "missing": "its host no longer reports it; run drover.compute.discover, and release it if it is gone",
+    "active": (
+        "its host does not show it any more, and another host did when that was last read; run"
+        " drover.compute.discover, then this again"
+    ),
+    "missing": (
+        "its host no longer reports it; run drover.compute.discover, and release it if it is gone"
+    ),
 }
 
-#: The move policies: never move the instance; shut it down for the move; move it only while it runs; shut it down instead of moving it.
+#: The move policies: never move the instance; shut it down for the move; move it only while it
+#: runs; shut it down instead of moving it.
 POLICIES = ("never", "cold", "live", "shutdown")
 
 
@@ -45,7 +54,9 @@ def is_to_shut_down(instance: PlannedInstance) -> bool:
 
 
 def why_keep_running(instance: PlannedInstance) -> str | None:
-    """Return the reason why a shutdown of the instance would lose something, None if it would not."""
+    """Return the reason why a shutdown of the instance would lose something, None if it would
+    not.
+    """
     if instance.get("state") not in LIVE_STATES:
         return None
     return next(
@@ -68,9 +79,15 @@ def why_policy_keeps(
     if policy == "never":
         return "its migration policy is 'never'"
     if policy == "cold" and state == "paused":
-        return "it is paused and its migration policy is 'cold', but a paused guest cannot shut down; resume it first"
+        return (
+            "it is paused and its migration policy is 'cold', but a paused guest cannot shut down;"
+            " resume it first"
+        )
     if policy == "live" and state in COLD_STATES:
-        return "it is shut off and its migration policy is 'live'; start it first, or change the policy"
+        return (
+            "it is shut off and its migration policy is 'live'; start it first, or change the"
+            " policy"
+        )
     if policy == "live" and cold:
         return "its migration policy is 'live', and it would be shut down for this move"
     return None
@@ -84,12 +101,19 @@ def why_unmovable(instance: PlannedInstance) -> str | None:
     policy = instance.get("move_policy")
     if policy is not None and policy not in POLICIES:
         raise PlanError(
-            f"Instance {instance['name']} has the migration policy '{policy}', which does not exist; there are: {', '.join(POLICIES)}."
+            f"Instance {instance['name']} has the migration policy '{policy}', which does not"
+            f" exist; there are: {', '.join(POLICIES)}."
         )
     if instance.get("task_state") in MOVING_DISKS:
-        return "a disk of it is being moved to another storage; wait for its end, or run drover.compute.instance_disk_move again"
+        return (
+            "a disk of it is being moved to another storage; wait for its end, or run"
+            " drover.compute.instance_disk_move again"
+        )
     if instance.get("resized_from"):
-        return f"it was resized and still holds its old room on {instance['resized_from']}; confirm or revert that first (drover.compute.instance_resize)"
+        return (
+            f"it was resized and still holds its old room on {instance['resized_from']}; confirm or"
+            " revert that first (drover.compute.instance_resize)"
+        )
     state = instance.get("state")
     kept = why_policy_keeps(policy, instance.get("move_policy_error"), state)
     if kept:
@@ -101,7 +125,10 @@ def why_unmovable(instance: PlannedInstance) -> str | None:
         return STATE_REASONS.get(state, f"its state is {state or 'unknown'}")
     own = instance.get("own_devices") or []
     if own:
-        return f"it uses devices of its host that no claim gave it ({', '.join(_device(each) for each in own)}); detach them first"
+        return (
+            "it uses devices of its host that no claim gave it"
+            f" ({', '.join(_device(each) for each in own)}); detach them first"
+        )
     fixed = [
         each
         for each in instance.get("pci_requests") or ()
@@ -109,8 +136,10 @@ def why_unmovable(instance: PlannedInstance) -> str | None:
     ]
     if fixed and is_live(instance):
         return (
-            f"it uses devices of its host ({', '.join(_device(each) for each in instance['hostdevs'])}), with which it cannot move while it runs; "
-            "shut it down, or give it the migration policy 'cold': then it moves to a host with such devices"
+            "it uses devices of its host"
+            f" ({', '.join(_device(each) for each in instance['hostdevs'])}), with which it cannot"
+            " move while it runs; shut it down, or give it the migration policy 'cold': then it"
+            " moves to a host with such devices"
         )
     kept = _why_bound(instance)
     if kept:
@@ -125,16 +154,23 @@ def why_unmovable(instance: PlannedInstance) -> str | None:
     if backs:
         names = ", ".join(backs[:3]) + (f" and {len(backs) - 3} more" if len(backs) > 3 else "")
         return (
-            f"one of its disks backs {names} on its host and is not known to be on shared storage, so it cannot be copied away; "
-            "move what it backs first, or declare its pool with drover_shared_pools"
+            f"one of its disks backs {names} on its host and is not known to be on shared storage,"
+            " so it cannot be copied away; move what it backs first, or declare its pool with"
+            " drover_shared_pools"
         )
     if state in COLD_STATES:
         if instance.get("may_run_elsewhere"):
             return f"it is shut off, and {instance['may_run_elsewhere']}"
         if instance.get("managed_save"):
-            return "it has a saved memory image on its host (managed save); start it, or drop the image with virsh managedsave-remove"
+            return (
+                "it has a saved memory image on its host (managed save); start it, or drop the"
+                " image with virsh managedsave-remove"
+            )
         if instance.get("persistent") is False:
-            return "it is shut off but not persistent, so nothing is left to move; run drover.compute.discover"
+            return (
+                "it is shut off but not persistent, so nothing is left to move; run"
+                " drover.compute.discover"
+            )
     return None
 
 
@@ -161,17 +197,24 @@ def _why_snapshots_keep(instance: PlannedInstance) -> str | None:
         return None
     fixed = instance.get("fixed_snapshots")
     if fixed is None:
-        return "it has snapshots, and whether these can be moved is not known; run drover.compute.discover"
+        return (
+            "it has snapshots, and whether these can be moved is not known; run"
+            " drover.compute.discover"
+        )
     way_out = (
-        f"see them with drover.compute.instance_snapshot -e drover_instance={instance['name']}, and delete each with "
-        "-e drover_snapshot_state=absent -e drover_snapshot_name=NAME, which keeps what the guest has"
+        f"see them with drover.compute.instance_snapshot -e drover_instance={instance['name']}, and"
+        " delete each with -e drover_snapshot_state=absent -e drover_snapshot_name=NAME, which"
+        " keeps what the guest has"
     )
     if fixed:
-        return f"it has snapshots in its image or with memory ({', '.join(fixed)}), with which libvirt moves nothing; {way_out}"
+        return (
+            f"it has snapshots in its image or with memory ({', '.join(fixed)}), with which libvirt"
+            f" moves nothing; {way_out}"
+        )
     if instance.get("local_disks"):
         return (
-            "it has snapshots, and its disks are not known to be on shared storage, where no image has to be copied; declare its pool with "
-            f"drover_shared_pools, or {way_out}"
+            "it has snapshots, and its disks are not known to be on shared storage, where no image"
+            f" has to be copied; declare its pool with drover_shared_pools, or {way_out}"
         )
     return None
 

@@ -19,7 +19,9 @@ Wave = tuple[dict[str, int], dict[str, int], dict[str, int]]
 
 
 def plan_waves(moves: list[AnyMove], fleet: FleetColumns, limits: MoveLimits | None) -> int:
-    """Assign waves within the limits and the budgets of the fleet's server groups, see assign_waves()."""
+    """Assign waves within the limits and the budgets of the fleet's server groups, see
+    assign_waves().
+    """
     budgets = {
         name: most
         for name, group in (fleet.get("server_groups") or {}).items()
@@ -31,7 +33,8 @@ def plan_waves(moves: list[AnyMove], fleet: FleetColumns, limits: MoveLimits | N
 def assign_waves(
     moves: list[AnyMove], limits: MoveLimits | None = None, budgets: Mapping[str, int] | None = None
 ) -> int:
-    """Give each move its wave, order, stage and ``after``, in place, and sort the moves by their order.
+    """Give each move its wave, order, stage and ``after``, in place, and sort the moves by their
+    order.
 
     In a wave all destinations are claimed before any source is freed. So a move to a host that
     earlier moves leave waits for the wave after theirs, and moves to such a host begin in their
@@ -57,7 +60,7 @@ def assign_waves(
         while True:
             while wave >= len(busy):
                 busy.append(({}, {}, {}))
-            if _fits(busy[wave], move, limits, budgets):
+            if _fits_wave(busy[wave], move, limits, budgets):
                 break
             wave += 1
         leaving, coming, groups = busy[wave]
@@ -98,7 +101,9 @@ def _assign_stages(moves: Iterable[PlannedMove]) -> None:
         leaving.setdefault(move["from_host"], []).append(move["uuid"])
 
 
-def _fits(busy: Wave, move: PlannedMove, limits: MoveLimits, budgets: Mapping[str, int]) -> bool:
+def _fits_wave(
+    busy: Wave, move: PlannedMove, limits: MoveLimits, budgets: Mapping[str, int]
+) -> bool:
     leaving, coming, groups = busy
     per_source, per_destination, total = (
         limits.get("per_source"),

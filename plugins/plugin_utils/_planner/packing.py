@@ -21,8 +21,8 @@ Fit = Callable[[PackingState, int, IntArray, FloatArray], int]
 def orders(packing_state: PackingState, items: Sequence[int]) -> Iterator[tuple[str, list[int]]]:
     """Yield the orders of placing items, each with its name.
 
-    They are sorted by one class, by the scarcest class, by their largest share of the free capacity, and by how few nodes they
-    may go to.
+    They are sorted by one class, by the scarcest class, by their largest share of the free
+    capacity, and by how few nodes they may go to.
     """
     if not items:
         return

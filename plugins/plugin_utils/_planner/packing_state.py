@@ -156,7 +156,7 @@ class PackingState:
         )
         masks = [self._mask_key(candidate) for candidate in candidates]
         if self.provided:
-            self._begin(len(self.candidates), candidates, amounts, set(masks))
+            self._add_providers(len(self.candidates), candidates, amounts, set(masks))
         key = (tuple(amounts), unknown, tuple(sorted(set(masks))))
         if key not in self._kinds:
             self._kinds[key] = len(self.masks)
@@ -243,13 +243,13 @@ class PackingState:
 
     def put(self, item: int, node: int) -> None:
         """Count an item on a node; it also counts on its former node."""
-        self._count(item, node, -1, self.at[item])
+        self._count_need(item, node, -1, self.at[item])
         for group in self.groups[item]:
             self.count[group].add(self.host_of[node], 1)
 
     def take(self, item: int, node: int) -> None:
         """Undo put()."""
-        self._count(item, node, 1, self.at[item])
+        self._count_need(item, node, 1, self.at[item])
         self._leave_groups(item, node)
 
     def put_all(self, placed: Mapping[int, int]) -> None:
@@ -272,7 +272,7 @@ class PackingState:
     def move(self, item: int, node: int) -> None:
         """Put an item on a node and take it from its former node."""
         self.put(item, node)
-        self._count(item, self.at[item], 1, node)
+        self._count_need(item, self.at[item], 1, node)
         self._leave_groups(item, self.at[item])
         self.at[item] = node
 
@@ -280,7 +280,7 @@ class PackingState:
         for group in self.groups[item]:
             self.count[group].add(self.host_of[node], -1)
 
-    def _count(self, item: int, node: int, sign: int, other: int) -> None:
+    def _count_need(self, item: int, node: int, sign: int, other: int) -> None:
         """Add an item's need to the free capacity of a node, or subtract it (``sign``); the item
         also counts on another node (-1 for none).
         """
@@ -297,7 +297,7 @@ class PackingState:
             ):
                 self.free[rows, number] += change
 
-    def _begin(
+    def _add_providers(
         self,
         item: int,
         candidates: tuple[MigrationCandidate, ...],
@@ -321,7 +321,9 @@ class PackingState:
                     [
                         part
                         for candidate in candidates
-                        for part in self._held(load, candidate, self.classes[number])
+                        for part in self._allocations_on_source(
+                            load, candidate, self.classes[number]
+                        )
                     ],
                 )
             kept, lent = load.keeping(item, source), load.providers.row[load.providers.lent]
@@ -329,10 +331,13 @@ class PackingState:
                 amounts[number] = 0
                 continue
             self.mixed = True
-            # Proofs neglect that amounts may be kept, and that the candidates of one item may use different providers.
+            # Proofs neglect that amounts may be kept, and that the candidates of one item may use
+            # different providers.
             self.bent |= bool(keep[lent].any()) or len(candidates) > 1
 
-    def _held(self, load: ProviderLoad, candidate: MigrationCandidate, rc: str) -> list[Part]:
+    def _allocations_on_source(
+        self, load: ProviderLoad, candidate: MigrationCandidate, rc: str
+    ) -> list[Part]:
         """Return the allocations of a class that an instance has on its source node."""
         allocations = self.states.holding(candidate.source, candidate.spec)
         return [

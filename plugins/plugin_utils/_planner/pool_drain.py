@@ -90,7 +90,7 @@ class PoolMove(NamedTuple):
     space: PoolSpace
 
 
-class Unmovable(NamedTuple):
+class UnmovableDisk(NamedTuple):
     """A disk that cannot move, the reason, and the remedy."""
 
     disk: PoolDisk
@@ -98,7 +98,7 @@ class Unmovable(NamedTuple):
     way_out: str
 
 
-class Taken(NamedTuple):
+class PoolAmounts(NamedTuple):
     """The present amounts of instances. The keys are the uuid of the instance and the place. size:
     bytes of their disks there. held: GiB that are promised to them.
     """
@@ -110,10 +110,10 @@ class Taken(NamedTuple):
 def plan(
     disks: Iterable[PoolDisk],
     spaces: Sequence[PoolSpace],
-    taken: Taken,
+    taken: PoolAmounts,
     wanted: str | None = None,
     refused: Mapping[DiskKey, Mapping[str, str]] | None = None,
-) -> tuple[list[PoolMove], list[Unmovable]]:
+) -> tuple[list[PoolMove], list[UnmovableDisk]]:
     """Plan a destination for every disk.
 
     :param spaces: without the pool that is drained.
@@ -126,8 +126,9 @@ def plan(
         others = [space for space in spaces if space.node == disk.node]
         near = [space for space in others if wanted in (None, space.name)]
         whys = {
-            space.name: (refused or {}).get(disk.key, {}).get(space.name)
-            or books.why_not(disk, space)
+            space.name: (
+                (refused or {}).get(disk.key, {}).get(space.name) or books.why_not(disk, space)
+            )
             for space in near
         }
         suited = [space for space in near if whys[space.name] is None]
@@ -149,23 +150,27 @@ def _unmovable(
     whys: Mapping[str, str | None],
     wanted: str | None,
     refused: Mapping[str, str],
-) -> Unmovable:
+) -> UnmovableDisk:
     if not near:
         names = ", ".join(sorted(space.name for space in others))
         reason = f"{disk.host} has no other storage pool that is counted"
         if wanted is not None:
-            reason = f"{disk.host} has no storage pool {wanted} that is counted (it has {names or 'no other one'})"
-        return Unmovable(
+            reason = (
+                f"{disk.host} has no storage pool {wanted} that is counted (it has"
+                f" {names or 'no other one'})"
+            )
+        return UnmovableDisk(
             disk,
             reason,
-            f"name another pool of that host in drover_storage_pools and discover it{_or_leave(disk)}",
+            "name another pool of that host in drover_storage_pools and discover"
+            f" it{_or_leave(disk)}",
         )
     reasons = list(dict.fromkeys(str(why) for why in whys.values()))
     if set(whys) == set(refused) and len(reasons) == 1:
         # The host refuses the disk for every destination, and names the remedy.
-        return Unmovable(disk, reasons[0], f"correct that{_or_leave(disk)}")
+        return UnmovableDisk(disk, reasons[0], f"correct that{_or_leave(disk)}")
     words = "; ".join(f"{name}: {why}" for name, why in sorted(whys.items()))
-    return Unmovable(
+    return UnmovableDisk(
         disk,
         f"it fits in no other pool of {disk.host} ({words})",
         f"make room there{_or_leave(disk)}",
@@ -179,7 +184,7 @@ def _or_leave(disk: PoolDisk) -> str:
 class _Books:
     """The space that each pool has left after the disks that the plan has assigned."""
 
-    def __init__(self, spaces: Iterable[PoolSpace], taken: Taken) -> None:
+    def __init__(self, spaces: Iterable[PoolSpace], taken: PoolAmounts) -> None:
         self._size, self._held = dict(taken.size), dict(taken.held)
         self._used: dict[Place, int] = {}
         self._free: dict[Place, int | None] = {}
@@ -205,9 +210,15 @@ class _Books:
         more, used, free = self._more(disk, space), self._used[space.place], self._free[space.place]
         if more and not capacity_rule.has_room(used, more, space.capacity):
             short = math.ceil(more + used - space.capacity)
-            return f"{more} GiB are needed and {max(0, math.floor(space.capacity - used))} of {space.capacity:g} are left, {short} short"
+            return (
+                f"{more} GiB are needed and {max(0, math.floor(space.capacity - used))} of"
+                f" {space.capacity:g} are left, {short} short"
+            )
         if free is not None and space.copied(disk) > free:
-            return f"the copy takes up to {_mib(space.copied(disk))} MiB and {max(0, free) >> 20} MiB are free on the storage"
+            return (
+                f"the copy takes up to {_mib(space.copied(disk))} MiB and {max(0, free) >> 20} MiB"
+                " are free on the storage"
+            )
         return None
 
     def take(self, disk: PoolDisk, space: PoolSpace) -> None:

@@ -84,7 +84,9 @@ class ProviderLoad:
         ).astype(np.int64)
 
     def share_out(self, amount: int, counts: IntArray) -> IntArray:
-        """Return counts by node, reduced so that shared capacity is not counted for several nodes."""
+        """Return counts by node, reduced so that shared capacity is not counted for several
+        nodes.
+        """
         providers, counts = self.providers, counts.copy()
         if not providers.lent.any():
             return counts
@@ -110,13 +112,13 @@ class ProviderLoad:
         if node != first:
             provider = self.providers.choose(node, amount, self._kept(item, other), full=True)
             parts = self._taken[item, node] = [(provider, amount)] if provider >= 0 else []
-        return self._count(item, parts, other, 1)
+        return self._count_parts(item, parts, other, 1)
 
     def take(self, item: int, node: int, other: int) -> list[tuple[IntArray, int]]:
         """Undo put()."""
-        return self._count(item, self._held(item, node), other, -1)
+        return self._count_parts(item, self._parts_on_node(item, node), other, -1)
 
-    def _held(self, item: int, node: int) -> list[Part]:
+    def _parts_on_node(self, item: int, node: int) -> list[Part]:
         first, parts = self._first.get(item, (-1, []))
         return parts if node == first else self._taken.get((item, node), [])
 
@@ -125,17 +127,17 @@ class ProviderLoad:
         return next(
             (
                 provider
-                for provider, _part in self._held(item, node)
+                for provider, _part in self._parts_on_node(item, node)
                 if self.providers.lends(node, provider)
             ),
             -1,
         )
 
-    def _count(
+    def _count_parts(
         self, item: int, parts: list[Part], other: int, sign: int
     ) -> list[tuple[IntArray, int]]:
         elsewhere: Collection[int] = (
-            {provider for provider, _part in self._held(item, other)} if other >= 0 else ()
+            {provider for provider, _part in self._parts_on_node(item, other)} if other >= 0 else ()
         )
         changes = []
         for provider, part in parts:

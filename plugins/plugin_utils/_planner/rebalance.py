@@ -164,11 +164,11 @@ class _Search:
             self.packing_state.move(item, origin)
 
     def _climb(self, threshold: float) -> None:
-        for _step in range(4 * self.max_moves):
-            if self.score.now() <= threshold or not self._step():
+        for _make_best_move in range(4 * self.max_moves):
+            if self.score.now() <= threshold or not self._make_best_move():
                 break
 
-    def _step(self) -> bool:
+    def _make_best_move(self) -> bool:
         """Take the best move, if there is one; an item that has moved already may move on without
         counting again.
         """
@@ -196,7 +196,7 @@ class _Search:
             kept = dict(self.origin)
             places = {each: int(self.packing_state.at[each]) for each in kept}
             self._put(item, self.origin[item])
-            while self._step():
+            while self._make_best_move():
                 pass
             if self.score.now() < before - LEAST:
                 helped = True

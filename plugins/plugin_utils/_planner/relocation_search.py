@@ -89,10 +89,10 @@ class Search:
         rows = np.flatnonzero(self.packing_state.fits(item))
         if not len(rows):
             return False
-        self._settle(item, fit(self.packing_state, item, rows, self.weights))
+        self._settle_item(item, fit(self.packing_state, item, rows, self.weights))
         return True
 
-    def _settle(self, item: int, node: int) -> None:
+    def _settle_item(self, item: int, node: int) -> None:
         self.packing_state.put(item, node)
         self.placed[item] = node
         self._on[node].append(item)
@@ -103,18 +103,18 @@ class Search:
             return False
         node, chain = cheapest
         for moved, target in chain:
-            self._step(moved, target)
-        self._settle(item, node)
+            self._move_item(moved, target)
+        self._settle_item(item, node)
         return True
 
-    def _step(self, item: int, target: int) -> None:
+    def _move_item(self, item: int, target: int) -> None:
         origin = self._shift(item, target)
         if item not in self.placed:
             self.steps.append((item, origin, target))
             self._moved.add(item)
 
-    def _back(self, item: int, origin: int) -> None:
-        """Undo the last _step(), which moved this item."""
+    def _undo_step(self, item: int, origin: int) -> None:
+        """Undo the last _move_item(), which moved this item."""
         self._shift(item, origin)
         if item not in self.placed:
             self.steps.pop()
@@ -141,7 +141,8 @@ class Search:
     def _cheapest(
         self, item: int, barred: frozenset[int], depth: int, budget: int
     ) -> tuple[int, Chain] | None:
-        """Find a node for an item, and the moves that make room there, with the fewest moves of others.
+        """Find a node for an item, and the moves that make room there, with the fewest moves of
+        others.
 
         Deeper chains are searched only if shallow ones find nothing.
 
@@ -239,7 +240,9 @@ class Search:
     def _clear(
         self, item: int, node: int, barred: frozenset[int], depth: int, most: int
     ) -> Chain | None:
-        """Find the moves after which an item fits on a node, with at most ``most`` moves of others."""
+        """Find the moves after which an item fits on a node, with at most ``most`` moves of
+        others.
+        """
         packing_state = self.packing_state
         blockers = (
             packing_state.in_the_way(item, node, self._movable_items(node))
@@ -295,7 +298,7 @@ class Search:
                 return False
             for item_moved, where in [*before, (moved, target)]:
                 done.append((item_moved, self._where(item_moved)))
-                self._step(item_moved, where)
+                self._move_item(item_moved, where)
                 chain.append((item_moved, where))
             return True
 
@@ -321,7 +324,7 @@ class Search:
                 step(choice)
         finally:
             for each, origin in reversed(done):
-                self._back(each, origin)
+                self._undo_step(each, origin)
 
     def _fits_again(self, item: int) -> BoolArray:
         """Return the same as fits(), for an item that this attempt has placed and may move on."""

@@ -26,7 +26,8 @@ def plan_return(
     homes: Mapping[str, tuple[str, str]],
     limits: MoveLimits | None = None,
 ) -> HomePlan:
-    """Plan moves that bring instances back to their own compute nodes, as far as these have capacity.
+    """Plan moves that bring instances back to their own compute nodes, as far as these have
+    capacity.
 
     Instances that are at home, or gone, are left out.
 
@@ -73,7 +74,8 @@ def plan_return(
         waiting = rest
     for instance in waiting:
         staying[instance["uuid"]] = (
-            f"{homes[instance['uuid']][0]} has no room for it now, or a host filter or server group keeps it away"
+            f"{homes[instance['uuid']][0]} has no room for it now, or a host filter or server group"
+            " keeps it away"
         )
     waves = plan_waves(moves, fleet, limits)
     return {

@@ -32,16 +32,18 @@ def plan_rolling(
 ) -> RollingPlan:
     """Plan few batches of hosts that can be down together.
 
-    In each batch every instance of its hosts has a destination on the hosts that stay (capacity, host filters, server groups). With
-    ``spare_hosts`` the fleet must also survive the loss of that many of the fullest hosts that stay. A host with an instance that
-    cannot move is in no batch, unless the instance is shut down by its move policy. Members of affinity groups are placed one by
-    one here, so the drain of a host may still refuse a batch.
+    In each batch every instance of its hosts has a destination on the hosts that stay (capacity,
+    host filters, server groups). With ``spare_hosts`` the fleet must also survive the loss of that
+    many of the fullest hosts that stay. A host with an instance that cannot move is in no batch,
+    unless the instance is shut down by its move policy. Members of affinity groups are placed one
+    by one here, so the drain of a host may still refuse a batch.
 
     :param instances: all instances.
     :param hosts: names; None for all.
     :param spare_hosts: the number of further hosts that may fail during the maintenance.
     :param batch_size: the maximum of hosts in a batch, None for no limit.
-    :param back: whether instances return before the next batch, so that each batch meets the fleet as it is now.
+    :param back: whether instances return before the next batch, so that each batch meets the fleet
+        as it is now.
     :raises PlanError: a host is unknown.
     """
     states = HostStates(fleet)
@@ -118,7 +120,9 @@ def _fewer(
     bound: int,
     batch_size: int | None,
 ) -> list[list[str]]:
-    """Return fewer batches than these, if the hosts can be distributed over them, no fewer than the bound."""
+    """Return fewer batches than these, if the hosts can be distributed over them, no fewer than the
+    bound.
+    """
     vain = 0
     for count in range(len(batches) - 1, bound - 1, -1):
         found = _even(fleet, free, count, batch_size)
@@ -134,7 +138,9 @@ def _fewer(
 def _even(
     fleet: MaintenanceFleet, free: Sequence[str], count: int, batch_size: int | None
 ) -> list[list[str]] | None:
-    """Distribute the hosts over a number of batches, the fullest first, each to the batch with the least load; None if one fits in none."""
+    """Distribute the hosts over a number of batches, the fullest first, each to the batch with the
+    least load; None if one fits in none.
+    """
     batches = [Batch(fleet) for _number in range(count)]
     loads = [0.0] * count
     room = {name: fleet.load(name) + _own_share(fleet, name) for name in free}

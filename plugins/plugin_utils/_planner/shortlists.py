@@ -18,7 +18,8 @@ LENGTH = 64
 
 
 class Shortlists:
-    """For each kind of items the nodes with the least capacity left (best fit), or with the most (worst fit).
+    """For each kind of items the nodes with the least capacity left (best fit), or with the most
+    (worst fit).
 
     A list is used until none of its nodes fits, then all nodes are checked again. It serves one
     load that only gains items: other nodes that get room again are found at the next check only.
@@ -89,7 +90,8 @@ class Shortlists:
         return int(rows[best]), float(values[best])
 
     def _values(self, kind: int, rows: IntArray, worst: bool) -> FloatArray:
-        """Return for each node the weighed share of its capacity that an item of a kind would leave, and its negative for worst fit.
+        """Return for each node the weighed share of its capacity that an item of a kind would
+        leave, and its negative for worst fit.
 
         The smallest value is the best.
         """

@@ -86,11 +86,14 @@ class Explainer:
         refused = next((each for each in unit.candidates if self._are_all_refused(each)), None)
         if refused is not None:
             culprit = refused
-            cause = f"no host that has room takes it: {self._refusals(self._excluded[refused.spec.key])}"
+            cause = (
+                "no host that has room takes it:"
+                f" {self._refusals(self._excluded[refused.spec.key])}"
+            )
             way_out = "correct what these hosts report, or shut the instance down"
         else:
             culprit = unit.largest
-            cause = self._why(unit, culprit)
+            cause = self._why_not(unit, culprit)
             near, way_out = self._way_out(unit, seek)
             given = self._excluded.get(culprit.spec.key)
             if given:
@@ -101,20 +104,26 @@ class Explainer:
         for candidate in unit.candidates:
             reason = cause
             if candidate is not culprit and candidate.spec.server_group is not None:
-                reason = f"its server group {candidate.spec.server_group.name} (affinity) stays together, and {culprit.spec.name} cannot move"
+                reason = (
+                    f"its server group {candidate.spec.server_group.name} (affinity) stays"
+                    f" together, and {culprit.spec.name} cannot move"
+                )
             instances.append(
                 unmovable_instance(self._known[candidate.spec.key], reason, near, way_out)
             )
         return instances
 
-    def _why(self, unit: Unit, candidate: MigrationCandidate) -> str:
+    def _why_not(self, unit: Unit, candidate: MigrationCandidate) -> str:
         states, policy = self._states, self._policy
         leaving = greedy.leave(states, unit) if greedy.is_affinity(states, candidate) else []
-        if not self._fits(candidate):
-            reason = f"fits on no other host: {explain_failure(states, candidate.spec, policy, candidate.limits).why}"
+        if not self._passes_filters(candidate):
+            reason = (
+                "fits on no other host:"
+                f" {explain_failure(states, candidate.spec, policy, candidate.limits).why}"
+            )
         else:
             done = self._solution.carry_out(states)
-            if self._fits(candidate):
+            if self._passes_filters(candidate):
                 reason = "no host has room for it and the rest of its server group together"
             else:
                 failure = explain_failure(states, candidate.spec, policy, candidate.limits)
@@ -123,7 +132,7 @@ class Explainer:
         greedy.come_back(states, leaving)
         return reason
 
-    def _fits(self, candidate: MigrationCandidate) -> bool:
+    def _passes_filters(self, candidate: MigrationCandidate) -> bool:
         return (
             len(filter_hosts(self._states, candidate.spec, self._policy, candidate.limits)[0]) > 0
         )

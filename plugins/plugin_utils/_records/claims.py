@@ -39,7 +39,7 @@ class Stage(TypedDict):
     rejected: int
 
 
-class Lack(TypedDict):
+class HostRejection(TypedDict):
     """Why one host filter rejects a host."""
 
     filter: str
@@ -51,15 +51,15 @@ class NearMiss(TypedDict):
 
     host: str
     node: str
-    lacks: list[Lack]
+    lacks: list[HostRejection]
 
 
 class FailureExplanation(TypedDict):
     """Why there was no valid host.
 
-    hosts: how many compute nodes there are; filters: up to the one that left nothing; nearest: hosts that
-    fell at the fewest filters and by the least, best first; never: no host could hold the request even
-    if it were empty.
+    hosts: how many compute nodes there are; filters: up to the one that left nothing; nearest:
+    hosts that fell at the fewest filters and by the least, best first; never: no host could hold
+    the request even if it were empty.
     """
 
     hosts: int
@@ -71,7 +71,8 @@ class FailureExplanation(TypedDict):
 class Explanation(TypedDict):
     """Why a host was selected; without explanations the lists are empty.
 
-    weighers: [{name, multiplier}]; top: [{host, node, weight, weighers: {name: {raw, normalised, multiplier}}}].
+    weighers: [{name, multiplier}]; top: [{host, node, weight, weighers: {name: {raw, normalised,
+    multiplier}}}].
     """
 
     hosts: int
@@ -81,7 +82,8 @@ class Explanation(TypedDict):
 
 
 class Destination(TypedDict):
-    """A compute node that may take an instance; ``allocations`` where several providers could give its resources.
+    """A compute node that may take an instance; ``allocations`` where several providers could give
+    its resources.
 
     mappings: the groups of PCI devices; missing if the request has no devices for Placement.
     """
@@ -95,7 +97,7 @@ class Destination(TypedDict):
     mappings: NotRequired[Mappings]
 
 
-class Recorded(TypedDict):
+class RecordedRequest(TypedDict):
     """The parameters of an instance's request, without its resources.
 
     flavor: its name; extra_specs: the extra specs of the instance itself; image: its properties;
@@ -113,7 +115,7 @@ class Recorded(TypedDict):
     host_request: NotRequired[dict[str, Any]]
 
 
-class Selection(Destination, Recorded):
+class Selection(Destination, RecordedRequest):
     """The host for one instance, and its alternates in the order of the attempts."""
 
     name: str
@@ -213,7 +215,8 @@ class Claim(TypedDict):
     host: str | None
     node: str | None
     provider: str | None
-    #: The libvirt URI of the node, its architecture, and the best type of domain there. Missing without a node.
+    #: The libvirt URI of the node, its architecture, and the best type of domain there. Missing
+    #: without a node.
     uri: NotRequired[str | None]
     arch: NotRequired[str | None]
     domain_type: NotRequired[str]

@@ -31,7 +31,9 @@ class OtherFile(Disk, total=False):
 
 
 class ReportedDomain(TypedDict, total=False):
-    """A domain, as the module hypervisor_info describes it. Hosts given as data may leave out keys."""
+    """A domain, as the module hypervisor_info describes it. Hosts given as data may leave out
+    keys.
+    """
 
     uuid: str
     name: str

@@ -1,14 +1,16 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The CPU that the guests of a group of hosts have, so that each of these hosts can run each of them."""
+"""The CPU that the guests of a group of hosts have, so that each of these hosts can run each of
+them.
+"""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple, TypedDict
 
 
-class Group(NamedTuple):
+class CpuGroup(NamedTuple):
     """Hosts between which a guest can move live. The texts are empty if there is no cell, or no
     vendor.
     """
@@ -55,7 +57,7 @@ class HostModel(TypedDict):
     host: str
     node: str
     uri: str | None
-    group: Group | None
+    group: CpuGroup | None
     #: A node without a group has a cell, too.
     cell: str
     arch: str | None
@@ -63,8 +65,8 @@ class HostModel(TypedDict):
     hypervisor_version: int
 
 
-def group_of(cell: str | None, model: dict[str, Any] | None) -> Group | None:
+def group_of(cell: str | None, model: dict[str, Any] | None) -> CpuGroup | None:
     """Return the group of a node with this host_model."""
     if not model:
         return None
-    return Group(cell or "", model["arch"] or "", model["type"], model.get("vendor") or "")
+    return CpuGroup(cell or "", model["arch"] or "", model["type"], model.get("vendor") or "")

@@ -20,11 +20,12 @@ class DayTotal(NamedTuple):
     used: int
 
 
-class Growth(TypedDict):
+class UseForecast(TypedDict):
     """The forecast of the day when a resource class is full in a zone: a line through the use of
     some days.
 
-    days: from today on. first, last: the days that the line is drawn through. per_day: how much more is used each day, in the unit of the class.
+    days: from today on. first, last: the days that the line is drawn through. per_day: how much
+    more is used each day, in the unit of the class.
     """
 
     zone: str

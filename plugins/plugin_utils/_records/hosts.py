@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts and compute nodes as the store gives them to plans, conductors and reports. Times are seconds since 1970 (UTC)."""
+"""Hosts and compute nodes as the store gives them to plans, conductors and reports. Times are
+seconds since 1970 (UTC).
+"""
 
 from __future__ import annotations
 
@@ -129,7 +131,9 @@ class ListedPool(TypedDict):
 
 
 class FurtherPool(TypedDict):
-    """All further storage pools of one name, see ListedPool. pools: how many storages that are. Amounts in GiB."""
+    """All further storage pools of one name, see ListedPool. pools: how many storages that are.
+    Amounts in GiB.
+    """
 
     name: str
     pools: int
@@ -169,7 +173,9 @@ class NumaAllocation(TypedDict):
 
 
 class ReportedPciDevice(TypedDict):
-    """A PCI device of a report that may be given away, with the tags of its device spec; see the table pci_devices."""
+    """A PCI device of a report that may be given away, with the tags of its device spec; see the
+    table pci_devices.
+    """
 
     address: str
     vendor_id: str
@@ -227,7 +233,8 @@ class Mdev(ReportedMdev):
 class FleetColumns(TypedDict):
     """All compute nodes as lists and arrays of equal length, in no order (store.host_columns).
 
-    The fields of node_fields that are read on demand are further lists, structures in them JSON text.
+    The fields of node_fields that are read on demand are further lists, structures in them JSON
+    text.
     """
 
     host: list[str]
@@ -258,7 +265,8 @@ class FleetColumns(TypedDict):
     node_images: NotRequired[list[tuple[int, str, int]]]
     #: Names of traits.
     traits: NotRequired[list[list[str]]]
-    #: CLASS:TRAIT of the storage pools that each node can take from, of the classes and traits of the query.
+    #: CLASS:TRAIT of the storage pools that each node can take from, of the classes and traits of
+    #: the query.
     pool_traits: NotRequired[list[list[str]]]
     #: One list for each node; empty if the node has no allocation.
     numa_allocations: NotRequired[list[list[NumaAllocation]]]

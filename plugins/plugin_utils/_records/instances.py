@@ -38,7 +38,9 @@ class DiskLayer(TypedDict):
 
 
 class Disk(TypedDict, total=False):
-    """A disk of a domain, as the module hypervisor_info reports it; hosts given as data may leave out any key."""
+    """A disk of a domain, as the module hypervisor_info reports it; hosts given as data may leave
+    out any key.
+    """
 
     target: str | None
     #: disk, lun, cdrom or floppy.
@@ -255,7 +257,8 @@ class PlannedInstance(InstanceAmounts):
     #: True if a disk that may have a snapshot is not known to be shared; present only if the
     #: instance has snapshots.
     local_disks: NotRequired[bool]
-    #: Names of instances on its node that are backed by a disk of it that is not known to be shared.
+    #: Names of instances on its node that are backed by a disk of it that is not known to be
+    #: shared.
     backs: list[str]
     #: MiB of memory that the guest changes per second, if that is known.
     dirty_mib: NotRequired[float]

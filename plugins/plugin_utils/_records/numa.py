@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""NUMA cells of hosts, and the parts of them that instances have. Memory is MiB, sizes of pages are KiB."""
+"""NUMA cells of hosts, and the parts of them that instances have. Memory is MiB, sizes of pages are
+KiB.
+"""
 
 from __future__ import annotations
 

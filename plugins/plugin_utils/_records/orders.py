@@ -50,7 +50,8 @@ class UnopenedOrder(MoveEnds):
     destination_uri: str | None
     #: The uuids that libvirt there may have; empty if no uuid identifies the machine.
     host_uuids_there: list[str]
-    #: The address that the memory is sent to; None for the one that libvirt at the destination names.
+    #: The address that the memory is sent to; None for the one that libvirt at the destination
+    #: names.
     migration_address: str | None
     live: bool
     #: The fact ``numa`` of its domain at the destination; before the migration is in the store, the

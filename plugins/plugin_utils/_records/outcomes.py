@@ -31,7 +31,8 @@ class MoveOutcome(TypedDict):
     - uuid, name: of the instance. source, destination: hosts.
     - provider: of the destination; None if there is no objection to that host, or the store no
       longer has it.
-    - status: completed, failed, cancelled (both: it is at the source), conflict or lost (both: its place is not known).
+    - status: completed, failed, cancelled (both: it is at the source), conflict or lost (both: its
+      place is not known).
     - message: why; may be empty.
     - storage: shared, copied, none (no disk), or None if that is not known.
     - elapsed_s: seconds, None if it was not begun.
@@ -154,7 +155,8 @@ class DrainedHost(TypedDict):
 class DrainResult(TypedDict):
     """The outcome of a drain, as the module drain returns it.
 
-    - plan: the last one. shut_down: instances that were shut down. staying: instances that cannot move.
+    - plan: the last one. shut_down: instances that were shut down. staying: instances that cannot
+      move.
     """
 
     changed: bool
@@ -253,7 +255,8 @@ class InstanceOutcome(TypedDict):
     removal), as the module instance returns it.
 
     - status: done, absent (it is not on its host) or failed. message: why.
-    - domain: afterwards, as the module hypervisor_info describes it; not of one that is removed or labelled.
+    - domain: afterwards, as the module hypervisor_info describes it; not of one that is removed or
+      labelled.
     - labels: afterwards, of one that was to be labelled.
     - removed_disks, kept_disks (each path and reason): files, of one that is removed.
     """

@@ -4,7 +4,8 @@
 """Moves and plans: the results of the planner, which the conductor carries out and lookups show to
 people.
 
-Memory is in MiB, disks are in GiB, times in seconds; ``*_mib`` are MiB, and MiB per second for a bandwidth.
+Memory is in MiB, disks are in GiB, times in seconds; ``*_mib`` are MiB, and MiB per second for a
+bandwidth.
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ class Copying(TypedDict):
     mib: int
     #: MiB per second.
     rate: float
-    #: hosts or fleet (measured between its two hosts, or in the whole fleet), configured (the migration's own limit) or assumed.
+    #: hosts or fleet (measured between its two hosts, or in the whole fleet), configured (the
+    #: migration's own limit) or assumed.
     basis: str
     #: Over how many recorded moves the rate was measured.
     moves: int
@@ -204,7 +206,8 @@ class DrainPlan(TypedDict):
     #: The hosts that are emptied, in one text and one by one.
     host: str
     hosts: list[str]
-    #: ok: each instance moves or is shut down; infeasible: proven, see ``proof``; partial: some cannot move.
+    #: ok: each instance moves or is shut down; infeasible: proven, see ``proof``; partial: some
+    #: cannot move.
     status: Literal["ok", "infeasible", "partial"]
     #: The method that found the destinations, as a phrase.
     method: str
@@ -226,7 +229,8 @@ class DrainPlan(TypedDict):
     #: The duration as text for people, with the rates and the unknown facts. From the conductor, as
     #: ``lines``.
     estimate: NotRequired[list[str]]
-    #: Hosts with open moves of an earlier run that make room for these. From the conductor, as ``lines``.
+    #: Hosts with open moves of an earlier run that make room for these. From the conductor, as
+    #: ``lines``.
     unsettled: NotRequired[list[str]]
     #: The hosts that are down, and why. From the conductor.
     down: NotRequired[list[BlockedHost]]

@@ -60,7 +60,7 @@ class FleetState(TypedDict):
     map: NotRequired[Sequence[Mapping[str, object]]]
 
 
-class Simulated(TypedDict):
+class Simulation(TypedDict):
     """The answer of a simulation.
 
     moves: of a rebalance after the changes; None if it was not requested. score: of the fleet after
@@ -77,7 +77,7 @@ class Simulated(TypedDict):
     left_out: int
 
 
-class Elsewhere(TypedDict):
+class OtherPlacement(TypedDict):
     """An instance that another policy would have placed elsewhere. host: the host that it was
     placed on. would: the host under the other policy.
     """
@@ -88,7 +88,7 @@ class Elsewhere(TypedDict):
     would: str
 
 
-class Replayed(TypedDict):
+class Replay(TypedDict):
     """Decisions that were decided again under another policy.
 
     decided: the number of decisions. skipped: decisions about instances that are gone.
@@ -97,7 +97,7 @@ class Replayed(TypedDict):
 
     decided: int
     skipped: int
-    elsewhere: list[Elsewhere]
+    elsewhere: list[OtherPlacement]
     refused: list[LeftOut]
     score_before: float
     score_after: float

@@ -9,7 +9,7 @@ from typing import Literal
 
 #: The state of the service of a host. unreported: no discovery reports the host any more.
 UpState = Literal["up", "down", "unreported"]
-#: Whether the host takes new instances.
+#: A host that is disabled gets no new instances.
 ServiceStatus = Literal["enabled", "disabled"]
 
 #: The power states of a domain in libvirt, in the words of ``virsh domstate`` without spaces.
@@ -39,7 +39,8 @@ MigrationStatus = Literal[
 ]
 MigrationType = Literal["live-migration", "migration", "evacuation", "resize"]
 
-#: The status of a move on its source. The place of the instance is not known after conflict and lost.
+#: The status of a move on its source. The place of the instance is not known after conflict and
+#: lost.
 MoveStatus = Literal["running", "completed", "failed", "cancelled", "conflict", "lost"]
 #: The result of a move for people, also of one that another run ended or that would be aborted.
 MoveResult = Literal[MoveStatus, MigrationStatus, "would be aborted"]

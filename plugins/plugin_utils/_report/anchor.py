@@ -19,7 +19,8 @@ def host_anchor(name: str, number: int) -> str:
 
 
 def command(text: str, *names: str | None) -> str | None:
-    """Fill names into a command to copy; None if a name has characters that the shell or Ansible would interpret.
+    """Fill names into a command to copy; None if a name has characters that the shell or Ansible
+    would interpret.
 
     A copied command must not execute parts of a name.
 

@@ -52,9 +52,9 @@ def attention(
     at = {host["host"]: host for host in hosts}
     return [
         *(_down_with_instances(host) for host in down if host["instances"]),
-        *_missing(instances),
+        *_lines_of_missing_instances(instances),
         *_went_down(overview["went_down"], at),
-        *(_down(host) for host in down if not host["instances"]),
+        *(_line_of_down_host(host) for host in down if not host["instances"]),
         *_loss(fatal),
         *_migrations(overview),
         *_power(overview, at),
@@ -63,11 +63,11 @@ def attention(
         *(_unreported(host) for host in by_kind.get("unreported", ())),
         *(_taken_out(host, "maintenance") for host in by_kind.get("maintenance", ())),
         *_leases(overview["leases"], at),
-        *_own(overview.get("own") or (), at),
+        *_lines_of_own_machines(overview.get("own") or (), at),
     ]
 
 
-def _look(kind: str, label: str, text: str, **more: Any) -> Look:
+def _make_line(kind: str, label: str, text: str, **more: Any) -> Look:
     look: Look = {
         "kind": kind,
         "label": label,
@@ -84,10 +84,10 @@ def _look(kind: str, label: str, text: str, **more: Any) -> Look:
 
 
 def _of_host(host: HostView, kind: str, label: str, text: str, **more: Any) -> Look:
-    return _look(kind, label, text, link=host["id"], name=host["host"], **more)
+    return _make_line(kind, label, text, link=host["id"], name=host["host"], **more)
 
 
-def _count(instances: int) -> str:
+def _count_of_instances(instances: int) -> str:
     return f"{number(instances)} instance{'' if instances == 1 else 's'}"
 
 
@@ -96,14 +96,14 @@ def _down_with_instances(host: HostView) -> Look:
         host,
         "down",
         host["state"],
-        f"has {_count(host['instances'])}. Restart them elsewhere:",
+        f"has {_count_of_instances(host['instances'])}. Restart them elsewhere:",
         reason=host["reason"],
         command=command(EVACUATE, host["host"]),
         guide="evacuate.md",
     )
 
 
-def _down(host: HostView) -> Look:
+def _line_of_down_host(host: HostView) -> Look:
     return _of_host(
         host,
         "down",
@@ -115,10 +115,10 @@ def _down(host: HostView) -> Look:
     )
 
 
-def _missing(instances: Iterable[ListedInstance]) -> Iterator[Look]:
+def _lines_of_missing_instances(instances: Iterable[ListedInstance]) -> Iterator[Look]:
     for instance in instances:
         if instance["state"] == "missing":
-            yield _look(
+            yield _make_line(
                 "down",
                 "missing",
                 f"is on no host any more; it was on {instance['host']}. Look for it on all hosts:",
@@ -136,10 +136,11 @@ def _row(at: Mapping[str, HostView], host: str | None) -> str | None:
 
 def _went_down(found: Iterable[WentDown], at: Mapping[str, HostView]) -> Iterator[Look]:
     for host in found:
-        yield _look(
+        yield _make_line(
             "down",
             "restarted",
-            f"was restarted: {', '.join(host['names'])} ran before and went down with it. Start them:",
+            f"was restarted: {', '.join(host['names'])} ran before and went down with it. Start"
+            " them:",
             link=_row(at, host["host"]),
             name=host["host"],
             command=host["command"],
@@ -147,17 +148,22 @@ def _went_down(found: Iterable[WentDown], at: Mapping[str, HostView]) -> Iterato
         )
 
 
-def _own(found: Iterable[OwnMachine], at: Mapping[str, HostView]) -> Iterator[Look]:
+def _lines_of_own_machines(
+    found: Iterable[OwnMachine], at: Mapping[str, HostView]
+) -> Iterator[Look]:
     for machine in found:
         if machine["uuid"] is None:
             link = _row(at, machine["host"])
             text = f"is {machine['what']}: it is maintained last, and not rebooted from there."
-            yield _look(
+            yield _make_line(
                 "calm", "own host", text, link=link, name=machine["host"], guide="own-machines.md"
             )
         else:
-            text = f"on {machine['host'] or 'no host'} is {machine['what']}: it is moved live and last, and never stopped."
-            yield _look(
+            text = (
+                f"on {machine['host'] or 'no host'} is {machine['what']}: it is moved live and"
+                " last, and never stopped."
+            )
+            yield _make_line(
                 "calm",
                 "own guest",
                 text,
@@ -169,7 +175,7 @@ def _own(found: Iterable[OwnMachine], at: Mapping[str, HostView]) -> Iterator[Lo
 
 def _loss(fatal: Sequence[str]) -> Iterator[Look]:
     if fatal:
-        yield _look(
+        yield _make_line(
             "disabled",
             "no spare room",
             f"The instances of {' or '.join(fatal)} do not fit on the other hosts.",
@@ -190,7 +196,7 @@ def _migrations(overview: Overview) -> Iterator[Look]:
         }
         if migration["status"] == "finished":
             text = f"is resized ({way}) and waits until you confirm or revert it:"
-            yield _look(
+            yield _make_line(
                 "calm",
                 "resize",
                 text,
@@ -199,10 +205,13 @@ def _migrations(overview: Overview) -> Iterator[Look]:
                 **more,
             )
         elif _hosts(migration) & working:
-            yield _look("calm", "moving", f"moves {way}", **more)
+            yield _make_line("calm", "moving", f"moves {way}", **more)
         else:
-            text = f"was to move {way}, and no run works on it. Run the same command again: it finishes or undoes the move."
-            yield _look("disabled", "open move", text, guide="migration.md", **more)
+            text = (
+                f"was to move {way}, and no run works on it. Run the same command again: it"
+                " finishes or undoes the move."
+            )
+            yield _make_line("disabled", "open move", text, guide="migration.md", **more)
 
 
 def _hosts(migration: MigrationRow) -> set[str]:
@@ -213,10 +222,11 @@ def _hosts(migration: MigrationRow) -> set[str]:
 def _power(overview: Overview, at: Mapping[str, HostView]) -> Iterator[Look]:
     for event in overview["power_events"]:
         if event["status"] == "running":
-            yield _look(
+            yield _make_line(
                 "calm",
                 "power",
-                f"{event['action']} over {event['driver']} has begun and has no result yet. Ask for its power:",
+                f"{event['action']} over {event['driver']} has begun and has no result yet. Ask for"
+                " its power:",
                 link=_row(at, event["host"]),
                 name=event["host"],
                 since=event["created_at"],
@@ -228,10 +238,11 @@ def _power(overview: Overview, at: Mapping[str, HostView]) -> Iterator[Look]:
 def _rolling(records: Sequence[RollingRecord]) -> Iterator[Look]:
     if records:
         done = sum(each["stage"] == "done" for each in records)
-        yield _look(
+        yield _make_line(
             "calm",
             "rolling maintenance",
-            f"{number(done)} of {count(len(records), 'host')} done. If no run is at work, run the same command again to continue.",
+            f"{number(done)} of {count(len(records), 'host')} done. If no run is at work, run the"
+            " same command again to continue.",
             link="rolling",
             guide="rolling.md",
         )
@@ -242,7 +253,7 @@ def _taken_out(host: HostView, kind: str) -> Look:
         host,
         kind,
         host["state"],
-        f"has {_count(host['instances'])} and takes no new ones. Bring it back:",
+        f"has {_count_of_instances(host['instances'])} and takes no new ones. Bring it back:",
         reason=host["reason"],
         command=command(UNDRAIN if host["drained"] else ENABLE, host["host"]),
         guide="drain.md",
@@ -263,7 +274,7 @@ def _unreported(host: HostView) -> Look:
 
 def _leases(leases: Sequence[Lease], at: Mapping[str, HostView]) -> Iterator[Look]:
     for lease in sorted(leases, key=lambda each: natural(each["name"])):
-        yield _look(
+        yield _make_line(
             "calm",
             "at work",
             f"{lease['holder']}, {lease['purpose']}",

@@ -39,8 +39,9 @@ def cannot_move(
         else ""
     )
     return (
-        f"{len(staying)} of the instances of {', '.join(hosts)} cannot move, so nothing was changed. {' '.join([*reasons, *said])} "
-        f"Correct that, or say what to do about them: drover_unmovable=skip leaves them where they are{shutdown}."
+        f"{len(staying)} of the instances of {', '.join(hosts)} cannot move, so nothing was"
+        f" changed. {' '.join([*reasons, *said])} Correct that, or say what to do about them:"
+        f" drover_unmovable=skip leaves them where they are{shutdown}."
     )
 
 
@@ -51,8 +52,9 @@ def not_to_shut_down(hosts: Sequence[str], staying: Sequence[UnmovableInstance])
     """
     reasons = " ".join(f"{each['name']} on {each['host']}: {each['reason']}." for each in staying)
     return (
-        f"{len(staying)} of the instances of {', '.join(hosts)} cannot move, and must not be shut down, so nothing was changed. {reasons} "
-        "Correct that, or leave them where they are: drover_unmovable=skip."
+        f"{len(staying)} of the instances of {', '.join(hosts)} cannot move, and must not be shut"
+        f" down, so nothing was changed. {reasons} Correct that, or leave them where they are:"
+        " drover_unmovable=skip."
     )
 
 
@@ -73,14 +75,19 @@ def not_empty(
     head = f"{host} is not empty"
     if surprising:
         are = "is" if len(surprising) == 1 else "are"
-        head += f": {', '.join(each['name'] for each in surprising)} {are} still there after {counted(rounds, 'round')}"
+        head += (
+            f": {', '.join(each['name'] for each in surprising)} {are} still there after"
+            f" {counted(rounds, 'round')}"
+        )
     parts = [
-        f"{each['name']} is {each['state']} there, and the store has it {'on ' + each['host'] if each['host'] else 'nowhere'}."
+        f"{each['name']} is {each['state']} there, and the store has it"
+        f" {'on ' + each['host'] if each['host'] else 'nowhere'}."
         for each in surprising
         if each["host"] != host
     ]
     parts += [
-        f"{each['name']} is {'on its way there from ' + each['source'] if each['source'] else 'being built there'}."
+        f"{each['name']} is"
+        f" {'on its way there from ' + each['source'] if each['source'] else 'being built there'}."
         for each in arriving
     ]
     return " ".join(
@@ -98,7 +105,10 @@ def ending(host: str, seen: Occupants) -> str:
     back = "Bring it back with drover.compute.undrain."
     if seen["running"]:
         names = ", ".join(each["name"] for each in seen["running"])
-        return f"{host} is disabled but not in maintenance, as {names} still runs there (drover_unmovable=skip). {back}"
+        return (
+            f"{host} is disabled but not in maintenance, as {names} still runs there"
+            f" (drover_unmovable=skip). {back}"
+        )
     if seen["shut_off"]:
         names = ", ".join(each["name"] for each in seen["shut_off"])
         return f"{host} is in maintenance; {names} is there, shut off. {back}"

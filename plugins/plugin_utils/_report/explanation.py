@@ -34,14 +34,16 @@ def render(selection: Mapping[str, Any], numbers: bool = False) -> list[str]:
         parts += candidate or []
     label = node_labels((each["host"], each["node"]) for each in parts)
 
-    def _named(each: Mapping[str, Any]) -> str:
+    def _label_of_node(each: Mapping[str, Any]) -> str:
         return label(each["host"], each["node"])
 
     if "host" in selection:
-        spares = ", ".join(_named(each) for each in selection.get("alternates") or []) or "none"
+        spares = (
+            ", ".join(_label_of_node(each) for each in selection.get("alternates") or []) or "none"
+        )
         weight = f" (weight {selection['weight']:g})" if numbers else ""
         lines.append(
-            f"{selection['name']} goes to {_named(selection)}{weight}; alternates: {spares}"
+            f"{selection['name']} goes to {_label_of_node(selection)}{weight}; alternates: {spares}"
         )
     stages = explanation.get("filters") or []
     if stages:
@@ -49,15 +51,16 @@ def render(selection: Mapping[str, Any], numbers: bool = False) -> list[str]:
     top = explanation.get("top") or []
     for place, candidate in enumerate(top, start=1):
         if numbers:
-            lines.append(f"{place}. {_named(candidate)}: weight {candidate['weight']:g}")
+            lines.append(f"{place}. {_label_of_node(candidate)}: weight {candidate['weight']:g}")
             lines += _figures(candidate["weighers"])
         else:
             lines.append(
-                f"{place}. {_named(candidate)}: {', '.join(reasons(candidate, top)) or 'no weigher prefers it'}"
+                f"{place}. {_label_of_node(candidate)}:"
+                f" {', '.join(reasons(candidate, top)) or 'no weigher prefers it'}"
             )
     for candidate in explanation.get("nearest") or []:
         lines.append(
-            f"near miss {_named(candidate)}: "
+            f"near miss {_label_of_node(candidate)}: "
             + "; ".join(lack["text"] for lack in candidate["lacks"])
         )
     return lines
@@ -119,7 +122,8 @@ def _stages(stages: Sequence[StageCount], numbers: bool) -> list[str]:
 
 def _figures(weighers: Mapping[str, Mapping[str, float]]) -> list[str]:
     return [
-        f"     {name}: {part['raw']:g}, normalised {part['normalised']:.3f}, times {part['multiplier']:g}"
+        f"     {name}: {part['raw']:g}, normalised {part['normalised']:.3f}, times"
+        f" {part['multiplier']:g}"
         for name, part in weighers.items()
         # A weigher that adds nothing to a weight gives no reason.
         if part["normalised"] and part["multiplier"]

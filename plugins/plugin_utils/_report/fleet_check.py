@@ -22,7 +22,7 @@ from ansible_collections.drover.compute.plugins.module_utils._migration.options 
 )
 
 from .._common.errors import DroverError
-from .._migrations.options import Options
+from .._migrations.options import MigrationOptions
 
 ERROR, WARNING = "error", "warning"
 #: The seconds that a clock may be ahead or behind: a larger difference makes certificates and times
@@ -39,7 +39,10 @@ _USED = (
         "machines",
         "machine",
         "the machine type {}",
-        "Upgrade QEMU there, or keep these guests on hosts that have it (requested_destination in their definitions)",
+        (
+            "Upgrade QEMU there, or keep these guests on hosts that have it (requested_destination"
+            " in their definitions)"
+        ),
     ),
     (
         "networks",
@@ -57,7 +60,10 @@ _USED = (
         "pools",
         "pools",
         "the storage pool {}",
-        "Define and start it there: virsh pool-define, virsh pool-start {0}, virsh pool-autostart {0}",
+        (
+            "Define and start it there: virsh pool-define, virsh pool-start {0}, virsh"
+            " pool-autostart {0}"
+        ),
     ),
     (
         "secrets",
@@ -71,7 +77,7 @@ _USED = (
 _DRIVER = {"networks": "network", "pools": "storage", "secrets": "secret", "nwfilters": "nwfilter"}
 
 
-class Finding(NamedTuple):
+class HostFinding(NamedTuple):
     """One line of the table: a host, the severity, the finding, and the remedy."""
 
     host: str
@@ -86,7 +92,7 @@ Host = Mapping[str, Any]
 Hosts = Mapping[str, Host]
 
 
-def findings(answers: Hosts) -> list[Finding]:
+def findings(answers: Hosts) -> list[HostFinding]:
     """Return the findings, errors first, then by host.
 
     :param answers: {host: the result of _host_check, with ``unreached``, sentences about other
@@ -98,7 +104,7 @@ def findings(answers: Hosts) -> list[Finding]:
         problem = answer.get("problem") or _unreadable(answer.get("host"))
         if problem:
             problems.append(
-                Finding(
+                HostFinding(
                     name,
                     ERROR,
                     f"it was not read: {problem.rstrip('.')}",
@@ -107,11 +113,14 @@ def findings(answers: Hosts) -> list[Finding]:
             )
         else:
             hosts[name] = answer["host"]
-            problems += [*_clock(name, answer.get("clock_bounds")), *_own(name, answer["host"])]
+            problems += [
+                *_clock(name, answer.get("clock_bounds")),
+                *_findings_of_host(name, answer["host"]),
+            ]
             problems += _missing_drivers(name, answer["host"].get("missing_drivers") or ())
             problems += _time_limits(name, answer["host"], answer.get("migration"))
         problems += [
-            Finding(
+            HostFinding(
                 name, ERROR, sentence.rstrip("."), "Run the playbook drover.compute.migration_trust"
             )
             for sentence in answer.get("unreached") or ()
@@ -127,7 +136,7 @@ def findings(answers: Hosts) -> list[Finding]:
     return sorted(set(problems), key=lambda each: (each.severity != ERROR, each))
 
 
-def recorded(hosts: Hosts) -> list[Finding]:
+def recorded(hosts: Hosts) -> list[HostFinding]:
     """Return the findings that need no question to a host, from the records of all hosts in the
     store.
 
@@ -137,7 +146,7 @@ def recorded(hosts: Hosts) -> list[Finding]:
     """
     own_findings = [*_versions(hosts), *_same_machine(hosts)]
     for name, host in hosts.items():
-        own_findings += [Finding(name, WARNING, *each) for each in host["further"]]
+        own_findings += [HostFinding(name, WARNING, *each) for each in host["further"]]
         own_findings += _missing_drivers(name, host["missing_drivers"])
         address = _address(host["migration_address"])
         if address is not None and host["addresses"] is not None:
@@ -145,7 +154,7 @@ def recorded(hosts: Hosts) -> list[Finding]:
                 {"addresses": [address], "silent": []}, host["addresses"], ERROR
             )
             own_findings += [
-                Finding(name, severity, f"its drover_migration_address {what}", remedy)
+                HostFinding(name, severity, f"its drover_migration_address {what}", remedy)
                 for severity, what, remedy in problems
             ]
     return sorted(set(own_findings), key=lambda each: (each.severity != ERROR, each))
@@ -159,7 +168,7 @@ def _address(value: Any) -> str | None:
         return None
 
 
-def sentences(found: Sequence[Finding]) -> list[str]:
+def sentences(found: Sequence[HostFinding]) -> list[str]:
     """Return a sentence for each finding, with its hosts and its remedy."""
     return [
         f"{_some(names)}: {what}. {remedy}."
@@ -167,14 +176,14 @@ def sentences(found: Sequence[Finding]) -> list[str]:
     ]
 
 
-def _places(found: Sequence[Finding]) -> dict[tuple[str, str, str], list[str]]:
+def _places(found: Sequence[HostFinding]) -> dict[tuple[str, str, str], list[str]]:
     places: dict[tuple[str, str, str], list[str]] = {}
     for each in found:
         places.setdefault((each.severity, each.what, each.remedy), []).append(each.host)
     return places
 
 
-def lines(hosts: int, found: Sequence[Finding]) -> list[str]:
+def lines(hosts: int, found: Sequence[HostFinding]) -> list[str]:
     """Return the table for people: two lines for each finding, with its hosts."""
     if not found:
         return [f"{hosts} {'host' if hosts == 1 else 'hosts'} checked: nothing was found."]
@@ -182,7 +191,10 @@ def lines(hosts: int, found: Sequence[Finding]) -> list[str]:
     for (severity, what, remedy), names in _places(found).items():
         shown += [f"{severity:7}  {_some(names)}: {what}.", f"{'':7}  {'':2}{remedy}."]
     errors = sum(each.severity == ERROR for each in found)
-    ending = f"{hosts} {'host' if hosts == 1 else 'hosts'} checked: errors: {errors}, warnings: {len(found) - errors}."
+    ending = (
+        f"{hosts} {'host' if hosts == 1 else 'hosts'} checked: errors: {errors}, warnings:"
+        f" {len(found) - errors}."
+    )
     return [*shown, ending]
 
 
@@ -213,11 +225,11 @@ def _is_guest(guest: Any) -> bool:
     return (
         isinstance(guest, Mapping)
         and isinstance(guest.get("name"), str)
-        and all(_names(guest, key) is not None for dummy, key, *_dummy in _USED)
+        and all(_read_names(guest, key) is not None for dummy, key, *_dummy in _USED)
     )
 
 
-def _names(guest: Mapping[str, object], key: str) -> list[str] | None:
+def _read_names(guest: Mapping[str, object], key: str) -> list[str] | None:
     value = guest.get(key)
     names = [] if value is None else [value] if isinstance(value, str) else value
     return (
@@ -241,12 +253,12 @@ def _is_texts_by_name(value: Any) -> bool:
     )
 
 
-def _missing_drivers(name: str, missing: Iterable[Mapping[str, Any]]) -> Iterable[Finding]:
+def _missing_drivers(name: str, missing: Iterable[Mapping[str, Any]]) -> Iterable[HostFinding]:
     for each in missing:
-        yield Finding(name, WARNING, drivers.what(each["driver"]), drivers.remedy(each))
+        yield HostFinding(name, WARNING, drivers.what(each["driver"]), drivers.remedy(each))
 
 
-def _clock(name: str, bounds: Any) -> Iterable[Finding]:
+def _clock(name: str, bounds: Any) -> Iterable[HostFinding]:
     if not (
         isinstance(bounds, Sequence)
         and len(bounds) == 2
@@ -256,7 +268,7 @@ def _clock(name: str, bounds: Any) -> Iterable[Finding]:
     least, most = bounds
     if least > CLOCK or most < -CLOCK:
         way, seconds = ("ahead of", least) if least > 0 else ("behind", -most)
-        yield Finding(
+        yield HostFinding(
             name,
             WARNING,
             f"its clock is at least {seconds:.0f} s {way} the controller's",
@@ -264,24 +276,26 @@ def _clock(name: str, bounds: Any) -> Iterable[Finding]:
         )
 
 
-def _own(name: str, host: Host) -> Iterable[Finding]:
+def _findings_of_host(name: str, host: Host) -> Iterable[HostFinding]:
     if host.get("kvm") is False:
-        yield Finding(
+        yield HostFinding(
             name,
             WARNING,
             "it has no /dev/kvm, so that guests are emulated and slow",
-            "Switch virtualisation on in its firmware and load kvm_intel or kvm_amd; drover_domain_type: qemu is for hosts without",
+            "Switch virtualisation on in its firmware and load kvm_intel or kvm_amd;"
+            " drover_domain_type: qemu is for hosts without",
         )
     elif isinstance(host.get("why_no_kvm"), str):
-        yield Finding(
+        yield HostFinding(
             name,
             ERROR,
             f"no guest starts with KVM: {host['why_no_kvm'].rstrip('.')}",
-            "Repair KVM (in a virtual machine: nested virtualisation), or set drover_domain_type: qemu, with which guests are emulated and slow",
+            "Repair KVM (in a virtual machine: nested virtualisation), or set drover_domain_type:"
+            " qemu, with which guests are emulated and slow",
         )
     free = host.get("free_gib")
     if isinstance(free, (int, float)) and free < SPACE:
-        yield Finding(
+        yield HostFinding(
             name,
             ERROR,
             f"the folder of its instances has {free:.1f} GiB left",
@@ -290,14 +304,14 @@ def _own(name: str, host: Host) -> Iterable[Finding]:
     pools = host.get("pools_free_gib")
     for pool, room in sorted(pools.items()) if isinstance(pools, Mapping) else ():
         if isinstance(room, (int, float)) and room < SPACE:
-            yield Finding(
+            yield HostFinding(
                 name,
                 WARNING,
                 f"its storage pool {pool} has {room:.1f} GiB left",
                 f"Free space there, or read it anew: virsh pool-refresh {shlex.quote(pool)}",
             )
     for pool in host.get("pools_stopped") or ():
-        yield Finding(
+        yield HostFinding(
             name,
             WARNING,
             f"its storage pool {pool} starts with the host, but is stopped",
@@ -305,16 +319,16 @@ def _own(name: str, host: Host) -> Iterable[Finding]:
         )
 
 
-def _time_limits(name: str, host: Host, given: Any) -> Iterable[Finding]:
+def _time_limits(name: str, host: Host, given: Any) -> Iterable[HostFinding]:
     """Yield options of migrations that contradict each other, and guests with memory that cannot be
     copied in the time of a migration.
     """
     try:
         if not isinstance(given or {}, Mapping):
             raise DroverError("drover_migration is no mapping")
-        options = Options(given or {}).general()
+        options = MigrationOptions(given or {}).general()
     except DroverError as exc:
-        yield Finding(
+        yield HostFinding(
             name,
             ERROR,
             f"no migration can begin: {str(exc).rstrip('.')}",
@@ -331,16 +345,17 @@ def _time_limits(name: str, host: Host, given: Any) -> Iterable[Finding]:
         and each["memory_mib"] / bandwidth > time_limit(options, each["memory_mib"] / 1024, ())
     ]
     if late:
-        yield Finding(
+        yield HostFinding(
             name,
             WARNING,
-            f"with bandwidth_mib {bandwidth} of drover_migration, a migration of {_some(late)} can take longer than it may "
-            f"({options.get('timeout_per_gib') or TIMEOUT_PER_GIB} s for each GiB)",
+            f"with bandwidth_mib {bandwidth} of drover_migration, a migration of {_some(late)} can"
+            f" take longer than it may ({options.get('timeout_per_gib') or TIMEOUT_PER_GIB} s for"
+            " each GiB)",
             "Allow more bandwidth_mib, or a longer timeout_per_gib",
         )
 
 
-def _lacking(hosts: Hosts) -> Iterable[Finding]:
+def _lacking(hosts: Hosts) -> Iterable[HostFinding]:
     """Yield the things that guests of some host use and another host does not have: they cannot
     move there.
     """
@@ -348,15 +363,16 @@ def _lacking(hosts: Hosts) -> Iterable[Finding]:
         users: dict[str, list[str]] = {}
         for host in hosts.values():
             for guest in host["guests"]:
-                for name_used in _names(guest, uses) or ():
+                for name_used in _read_names(guest, uses) or ():
                     users.setdefault(name_used, []).append(guest["name"])
         for name_used, guests in sorted(users.items()):
             for name, host in hosts.items():
                 if host.get(has) is not None and name_used not in host[has]:
-                    yield Finding(
+                    yield HostFinding(
                         name,
                         WARNING,
-                        f"it lacks {what.format(name_used)}, which {_some(guests)} {'uses' if len(set(guests)) == 1 else 'use'}: no move to here",
+                        f"it lacks {what.format(name_used)}, which {_some(guests)}"
+                        f" {'uses' if len(set(guests)) == 1 else 'use'}: no move to here",
                         _advice(has, name_used, host, hosts)
                         or remedy.format(shlex.quote(str(name_used))),
                     )
@@ -378,20 +394,21 @@ def _advice(has: str, name: str, host: Host, hosts: Hosts) -> str | None:
     return next((drivers.pool_remedy((), types, kind) for kind in kinds if kind in types), None)
 
 
-def _secrets_unknown(hosts: Hosts) -> Iterable[Finding]:
+def _secrets_unknown(hosts: Hosts) -> Iterable[HostFinding]:
     """Yield the secrets that guests use, if a host does not report whether they have a value."""
     used = {
         each
         for host in hosts.values()
         for guest in host["guests"]
-        for each in _names(guest, "secrets") or ()
+        for each in _read_names(guest, "secrets") or ()
     }
     for name, host in hosts.items():
         for secret in sorted(used.intersection(host.get("secrets_unknown") or ())):
-            yield Finding(
+            yield HostFinding(
                 name,
                 WARNING,
-                f"it is not known if the secret {secret}, which guests use, has a value there: libvirt does not tell of private ones",
+                f"it is not known if the secret {secret}, which guests use, has a value there:"
+                " libvirt does not tell of private ones",
                 "Set it once more if in doubt: virsh secret-set-value",
             )
 
@@ -401,7 +418,7 @@ def _some(guests: Iterable[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def _cpus(hosts: Hosts, answers: Hosts) -> Iterable[Finding]:
+def _cpus(hosts: Hosts, answers: Hosts) -> Iterable[HostFinding]:
     """Yield the hosts with a CPU that cannot run guests of other hosts."""
     for name in hosts:
         lacking = answers[name].get("lacking")
@@ -415,15 +432,17 @@ def _cpus(hosts: Hosts, answers: Hosts) -> Iterable[Finding]:
             if each.get("cpu") in lacking
         ]
         if guests:
-            yield Finding(
+            yield HostFinding(
                 name,
                 WARNING,
-                f"its CPU lacks features that {_some(guests)} {'uses' if len(set(guests)) == 1 else 'use'}: no live move to here",
-                "Give these guests a CPU model that all hosts can run (cpu of the definition, or drover_cpu), and start them anew",
+                f"its CPU lacks features that {_some(guests)}"
+                f" {'uses' if len(set(guests)) == 1 else 'use'}: no live move to here",
+                "Give these guests a CPU model that all hosts can run (cpu of the definition, or"
+                " drover_cpu), and start them anew",
             )
 
 
-def _same_machine(hosts: Hosts) -> Iterable[Finding]:
+def _same_machine(hosts: Hosts) -> Iterable[HostFinding]:
     """Yield the hosts that libvirt takes for one: it refuses a migration between them."""
     for key, what, remedy in (
         (
@@ -444,7 +463,7 @@ def _same_machine(hosts: Hosts) -> Iterable[Finding]:
         for value, names in users.items():
             if len(names) > 1:
                 for name in names:
-                    yield Finding(
+                    yield HostFinding(
                         name,
                         ERROR,
                         f"they have the same {what} {value}: libvirt refuses moves between them",
@@ -453,7 +472,7 @@ def _same_machine(hosts: Hosts) -> Iterable[Finding]:
     for name, host in hosts.items():
         other = host.get("hostname")
         if isinstance(other, str) and other != name and other in hosts:
-            yield Finding(
+            yield HostFinding(
                 name,
                 WARNING,
                 f"its host name is {other}, which is another host of the inventory",
@@ -461,7 +480,7 @@ def _same_machine(hosts: Hosts) -> Iterable[Finding]:
             )
 
 
-def _migration_addresses(hosts: Hosts, answers: Hosts) -> Iterable[Finding]:
+def _migration_addresses(hosts: Hosts, answers: Hosts) -> Iterable[HostFinding]:
     """Yield the addresses for incoming migrations that are wrong for other hosts."""
     for name, host in hosts.items():
         declared = answers[name].get("migration_address")
@@ -481,7 +500,7 @@ def _migration_addresses(hosts: Hosts, answers: Hosts) -> Iterable[Finding]:
             for each in _address_problems(looked, host["addresses"], severity):
                 seen.setdefault(each, []).append(other)
         for (severe, problem, remedy), others in seen.items():
-            yield Finding(name, severe, f"{what} {problem} (seen from {_some(others)})", remedy)
+            yield HostFinding(name, severe, f"{what} {problem} (seen from {_some(others)})", remedy)
 
 
 def _address_problems(
@@ -497,7 +516,10 @@ def _address_problems(
         yield (
             severity,
             "cannot be resolved",
-            "Put it into DNS or /etc/hosts of all hosts, or set drover_migration_address to an address",
+            (
+                "Put it into DNS or /etc/hosts of all hosts, or set drover_migration_address to an"
+                " address"
+            ),
         )
     elif strange:
         yield (
@@ -509,11 +531,14 @@ def _address_problems(
         yield (
             WARNING,
             "does not answer",
-            "Look at the route and the firewall between these hosts; where the firewall drops SSH and lets in migrations, all is well",
+            (
+                "Look at the route and the firewall between these hosts; where the firewall drops"
+                " SSH and lets in migrations, all is well"
+            ),
         )
 
 
-def _versions(hosts: Hosts) -> Iterable[Finding]:
+def _versions(hosts: Hosts) -> Iterable[HostFinding]:
     """Yield the hosts with an older QEMU or libvirt than others: guests that were started with a
     newer one may not move there.
     """
@@ -522,11 +547,13 @@ def _versions(hosts: Hosts) -> Iterable[Finding]:
         newest = max(known.values(), default=0)
         for name, version in known.items():
             if version < newest:
-                yield Finding(
+                yield HostFinding(
                     name,
                     WARNING,
-                    f"it has {what} {_version(version)}, others have {_version(newest)}: moves from a newer to an older one may fail",
-                    f"Upgrade {what} there; drover.compute.rolling_maintenance does so host by host",
+                    f"it has {what} {_version(version)}, others have {_version(newest)}: moves from"
+                    " a newer to an older one may fail",
+                    f"Upgrade {what} there; drover.compute.rolling_maintenance does so host by"
+                    " host",
                 )
 
 
@@ -534,7 +561,7 @@ def _version(number: int) -> str:
     return f"{number // 1000000}.{number // 1000 % 1000}.{number % 1000}"
 
 
-def _security(hosts: Hosts) -> Iterable[Finding]:
+def _security(hosts: Hosts) -> Iterable[HostFinding]:
     """Yield the hosts with another security driver than most hosts."""
     drivers = {name: " and ".join(host["security"]) or "none" for name, host in hosts.items()}
     kinds = sorted(set(drivers.values()))
@@ -543,9 +570,10 @@ def _security(hosts: Hosts) -> Iterable[Finding]:
     usual = max(kinds, key=lambda kind: (list(drivers.values()).count(kind), kind))
     for name, driver in drivers.items():
         if driver != usual:
-            yield Finding(
+            yield HostFinding(
                 name,
                 WARNING,
-                f"its security driver is {driver}, most hosts have {usual}: guests with a label of their own do not move between them",
+                f"its security driver is {driver}, most hosts have {usual}: guests with a label of"
+                " their own do not move between them",
                 "Use the same driver on all hosts (security_driver in /etc/libvirt/qemu.conf)",
             )

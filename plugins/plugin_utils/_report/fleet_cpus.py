@@ -30,7 +30,8 @@ def fleet_cpus_lines(cpus: Sequence[Mapping[str, Any]]) -> list[str]:
             f"without {', '.join(without)}" if without else "",
         ]
         lines.append(
-            f"{cpu['vendor'] or 'any vendor'}, {cpu['arch']}, {cpu['domain_type']}{cell}: {' '.join(filter(None, parts))}"
+            f"{cpu['vendor'] or 'any vendor'}, {cpu['arch']}, {cpu['domain_type']}{cell}:"
+            f" {' '.join(filter(None, parts))}"
         )
         lines.append(f"  made on {formatting.moment(cpu['created_at'])} of {some(cpu['hosts'])}")
         lines += [

@@ -53,12 +53,12 @@ def size(value: float) -> str:
 
 def memory(mib: float | None) -> str | None:
     """Write MiB in a suitable unit: ``512 MiB``, ``63.5 GiB``."""
-    return _sized(mib, MEMORY)
+    return _format_size(mib, MEMORY)
 
 
 def disk(gib: float | None) -> str | None:
     """Write GiB in a suitable unit: ``20 GiB``, ``1.95 TiB``."""
-    return _sized(gib, DISK)
+    return _format_size(gib, DISK)
 
 
 def disks(gib: float | None, pools: Mapping[str, int] | None) -> str | None:
@@ -72,7 +72,7 @@ def disks(gib: float | None, pools: Mapping[str, int] | None) -> str | None:
 
 
 @functools.lru_cache(maxsize=1024)
-def _sized(value: float | None, units: Sequence[str]) -> str | None:
+def _format_size(value: float | None, units: Sequence[str]) -> str | None:
     if value is None:
         return None
     exponent = _exponent(value, units)
@@ -106,7 +106,9 @@ def _rounded(value: float, digits: int) -> str:
 
 
 def percent(part: float | None, whole: float | None) -> int | None:
-    """Return a share as a whole number, rounded down, so that only a full one is 100; None without a whole."""
+    """Return a share as a whole number, rounded down, so that only a full one is 100; None without
+    a whole.
+    """
     if part is None or not whole:
         return None
     return int(100 * part / whole)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .._common.resource_classes import words_of
-from .._records.history import Growth
+from .._records.history import UseForecast
 from . import formatting
 
 #: The name of a class for people, and the form of its amounts.
@@ -19,12 +19,12 @@ _WORDS = {
 }
 
 
-def growth_lines(found: Iterable[Growth]) -> list[str]:
+def growth_lines(found: Iterable[UseForecast]) -> list[str]:
     """Write a sentence for each growth."""
     return [_sentence(each) for each in found]
 
 
-def _sentence(each: Growth) -> str:
+def _sentence(each: UseForecast) -> str:
     name, text_of = _WORDS.get(
         each["resource_class"], (words_of(each["resource_class"]), formatting.number)
     )
@@ -35,4 +35,7 @@ def _sentence(each: Growth) -> str:
         if each["per_day"] >= 1
         else "less than 1 more a day"
     )
-    return f"{name}{where} is full {when}, if it goes on as from {formatting.date(each['first'])} to {formatting.date(each['last'])}: {more}."
+    return (
+        f"{name}{where} is full {when}, if it goes on as from {formatting.date(each['first'])} to"
+        f" {formatting.date(each['last'])}: {more}."
+    )

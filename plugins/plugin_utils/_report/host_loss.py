@@ -59,7 +59,8 @@ def _size(each: FlavorSize | ListedInstance | WantedSize | SizeLoss) -> tuple[in
 
 
 def left_behind(local: Mapping[str, int]) -> str:
-    """Return the sentence about instances that have room elsewhere and cannot start there; empty if there are none.
+    """Return the sentence about instances that have room elsewhere and cannot start there; empty if
+    there are none.
 
     :param local: by host, the number of instances with disks that only this host has.
     """
@@ -69,14 +70,20 @@ def left_behind(local: Mapping[str, int]) -> str:
     words += [f"{others} on {len(local) - len(first)} other hosts"] if others else []
     if not words:
         return ""
-    return f"But disks that only their host has are lost with it, and an evacuation leaves these instances: {', '.join(words)}."
+    return (
+        "But disks that only their host has are lost with it, and an evacuation leaves these"
+        f" instances: {', '.join(words)}."
+    )
 
 
 def left_of(count: int, total: int, host: str) -> str:
-    """Return the part of a sentence about the instances that an evacuation of one host leaves; empty if there are none."""
+    """Return the part of a sentence about the instances that an evacuation of one host leaves;
+    empty if there are none.
+    """
     have = "has" if count == 1 else "have"
     return (
-        f"{count} of its {total} {have} disks that only {host} has: an evacuation leaves {'it' if count == 1 else 'them'}"
+        f"{count} of its {total} {have} disks that only {host} has: an evacuation leaves"
+        f" {'it' if count == 1 else 'them'}"
         if count
         else ""
     )
@@ -132,5 +139,11 @@ def _verdict(losses: Sequence[HostLoss], fatal: Sequence[str]) -> str:
     if not losses:
         return "There is no host to lose."
     if fatal:
-        return f"If {' or '.join(fatal)} is lost, not all of its instances fit on the other hosts. Add capacity, or move instances away from it."
-    return "If any one host is lost, its instances fit on the others, by capacity, host filters and server groups."
+        return (
+            f"If {' or '.join(fatal)} is lost, not all of its instances fit on the other hosts. Add"
+            " capacity, or move instances away from it."
+        )
+    return (
+        "If any one host is lost, its instances fit on the others, by capacity, host filters and"
+        " server groups."
+    )

@@ -68,7 +68,10 @@ def _restarts(hosts: Sequence[Mapping[str, Any]]) -> list[str]:
     return said_once(
         (
             each["host"],
-            f"{each['host']} is down and has instances: {command(EVACUATE, each['host'])} shows how they restart elsewhere.",
+            (
+                f"{each['host']} is down and has instances: {command(EVACUATE, each['host'])} shows"
+                " how they restart elsewhere."
+            ),
         )
         for each in lost
         if command(EVACUATE, each["host"])

@@ -25,7 +25,7 @@ except ImportError:
     jinja2 = markupsafe = None  # type: ignore[assignment]  # require() says that it is missing
 
 from .._common.errors import require
-from .._records.simulation import Simulated
+from .._records.simulation import Simulation
 from . import formatting, simulation
 from .heat import BANDS, SHOWN
 from .version import version
@@ -53,7 +53,10 @@ _NOTHING = "\u2013"
 _CELLS = operator.itemgetter(
     "uuid", "name", "state", "address", "vcpus", "memory", "disk", "server_group", "project"
 )
-_ROW = '<tr id="i-%s"><th scope="row">%s</th><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td></tr>'
+_ROW = (
+    '<tr id="i-%s"><th'
+    ' scope="row">%s</th><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td></tr>'
+)
 #: The paragraph with the time of the page, and the age of its content at that time.
 _AGES = re.compile(rb'<p id="ages"[^>]*>.*?</p>', re.DOTALL)
 
@@ -79,7 +82,7 @@ def page(view: ReportView, at: float, fleet: str | None = None) -> bytes:
     )
 
 
-def simulation_page(found: Simulated, at: float, fleet: str | None = None) -> bytes:
+def simulation_page(found: Simulation, at: float, fleet: str | None = None) -> bytes:
     """Write the page of a simulation.
 
     :param found: the result of _simulation.simulate.Question.answer(), with maps.
@@ -122,8 +125,10 @@ def _rendered(
             style=markupsafe.Markup(style),
             script=markupsafe.Markup(code),
             # Only parts of the page itself are allowed, so a script in a name cannot run.
-            security=f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(code) if code else _NONE}; "
-            "base-uri 'none'; form-action 'none'",
+            security=(
+                f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src"
+                f" {_hash(code) if code else _NONE}; base-uri 'none'; form-action 'none'"
+            ),
         )
     )
     return text.encode("utf-8")
@@ -158,7 +163,7 @@ def _environment() -> jinja2.Environment:
     environment.globals["figure"] = _figure
     environment.globals["map_cells"] = _map_cells
     environment.globals["instance_rows"] = _instance_rows
-    environment.filters["packed"] = _packed
+    environment.filters["packed"] = _compress_text
     environment.filters.update(
         {
             name: getattr(formatting, name)
@@ -210,7 +215,8 @@ def _map_cells(cells: Iterable[Cell], linked: bool) -> Any:
         data = "".join(f' data-{letter}="{_value(percents[letter])}"' for letter, dummy in SHOWN)
         tag, more = ("a", f' href="#{_value(cell["id"])}"') if linked else ("span", ' role="img"')
         items.append(
-            f'<li><{tag} class="cell {_value(cell["kind"])}{kind}"{more}{data} title="{text}" aria-label="{text}">{_value(cell["host"])}</{tag}></li>'
+            f'<li><{tag} class="cell {_value(cell["kind"])}{kind}"{more}{data} title="{text}"'
+            f' aria-label="{text}">{_value(cell["host"])}</{tag}></li>'
         )
     return markupsafe.Markup("\n".join(items))
 
@@ -223,15 +229,18 @@ def _figure(each: Figure) -> Any:
     parts = []
     if percent is not None or physical is not None:
         parts.append(
-            '<svg class="bar" viewBox="0 0 100 12" preserveAspectRatio="none" aria-hidden="true"><rect class="track" width="100" height="7"/>'
+            '<svg class="bar" viewBox="0 0 100 12" preserveAspectRatio="none"'
+            ' aria-hidden="true"><rect class="track" width="100" height="7"/>'
         )
         if percent is not None:
             parts.append(
-                f'<rect class="{"over" if percent > 100 else "alloc"}" width="{min(percent, 100)}" height="7"/>'
+                f'<rect class="{"over" if percent > 100 else "alloc"}" width="{min(percent, 100)}"'
+                ' height="7"/>'
             )
         if physical is not None:
             parts.append(
-                f'<rect class="track" y="8" width="100" height="4"/><rect class="phys" y="8" width="{min(physical, 100)}" height="4"/>'
+                '<rect class="track" y="8" width="100" height="4"/><rect class="phys" y="8"'
+                f' width="{min(physical, 100)}" height="4"/>'
             )
         parts.append("</svg>")
     value = f"{_value(each['used'])}/{_value(each['capacity'])}"
@@ -245,7 +254,8 @@ def _figure(each: Figure) -> Any:
     if each["physical"] is not None:
         value = f"{each['physical']}/{_value(each['physical_total'])}"
         parts.append(
-            f' <small><data class="{name}_physical" value="{value}">used {_value(each["physical_text"])}</data></small>'
+            f' <small><data class="{name}_physical" value="{value}">used'
+            f" {_value(each['physical_text'])}</data></small>"
         )
     parts.append("</span>")
     return markupsafe.Markup("".join(parts))
@@ -268,7 +278,7 @@ def _cell(value: Any) -> str:
     return _value(_name(value) if isinstance(value, str) else value)
 
 
-def _packed(text: str) -> str:
+def _compress_text(text: str) -> str:
     """Compress text for the script of the page; equal texts give equal results."""
     # Level 9 takes three times as long, for two percent.
     return base64.b64encode(gzip.compress(text.encode("utf-8"), 7, mtime=0)).decode("ascii")

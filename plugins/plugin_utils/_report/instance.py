@@ -22,7 +22,8 @@ _SAFE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 
 def console(instance: Mapping[str, Any], variables: Mapping[str, Any]) -> str | None:
-    """Write the command that opens the serial console of an instance; None for an instance on no host.
+    """Write the command that opens the serial console of an instance; None for an instance on no
+    host.
 
     :param instance: with name, uuid, host and uri.
     :param variables: the variables of its host in the inventory: ansible_host, ansible_user and
@@ -69,7 +70,10 @@ def instance_lines(
         rows.append(
             [
                 "seen on",
-                f"{' and '.join(instance['nodes'])}; run drover.compute.discover, which says what to do",
+                (
+                    f"{' and '.join(instance['nodes'])}; run drover.compute.discover, which says"
+                    " what to do"
+                ),
             ]
         )
     rows += [

@@ -110,13 +110,19 @@ def _families(
     )
     yield (
         "unbearable_losses",
-        "Hosts of a zone whose instances would not all fit on the other hosts if this host alone was lost (N+1).",
+        (
+            "Hosts of a zone whose instances would not all fit on the other hosts if this host"
+            " alone was lost (N+1)."
+        ),
         ("zone",),
         _sorted(figures["unbearable"]),
     )
     yield (
         "instances_left_by_evacuation",
-        "Instances with disks that their host alone has: an evacuation leaves them, whatever room there is.",
+        (
+            "Instances with disks that their host alone has: an evacuation leaves them, whatever"
+            " room there is."
+        ),
         ("zone",),
         _sorted(figures["left_by_evacuation"]),
     )

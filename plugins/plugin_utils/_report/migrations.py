@@ -28,7 +28,9 @@ TYPES = {"live-migration": "live", "migration": "cold"}
 
 
 def migration(row: MigrationRow) -> MigrationView:
-    """Return a row of the store's migrations with its outcome, its type in words, and the seconds it took (None while under way)."""
+    """Return a row of the store's migrations with its outcome, its type in words, and the seconds
+    it took (None while under way).
+    """
     took = row["updated_at"] - row["created_at"]
     return {
         **row,
@@ -39,7 +41,9 @@ def migration(row: MigrationRow) -> MigrationView:
 
 
 def outcome(status: MigrationStatus) -> Outcome:
-    """Return well, open (under way), undone (cancelled or reverted, no reason for alarm) or failed."""
+    """Return well, open (under way), undone (cancelled or reverted, no reason for alarm) or
+    failed.
+    """
     if status in ENDED_WELL:
         return "well"
     return "open" if status in UNDER_WAY else "undone" if status in UNDONE else "failed"

@@ -75,5 +75,6 @@ class OutputFile:
 
     def _cannot(self, reason: str | None) -> DroverError:
         return DroverError(
-            f"The {self._what} {self.path} cannot be written: {reason}. Give {self._variable} a path that you may write."
+            f"The {self._what} {self.path} cannot be written: {reason}. Give {self._variable} a"
+            " path that you may write."
         )

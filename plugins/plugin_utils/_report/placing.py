@@ -28,17 +28,21 @@ def schedule_lines(selections: Sequence[Selection]) -> list[str]:
     ]
     return [
         *align(["INSTANCE", "HOST", "ELSE"], rows, name="INSTANCE"),
-        *(f"{each['name']} on {label(each)}: {why}." for each in selections for why in _why(each)),
+        *(
+            f"{each['name']} on {label(each)}: {why}."
+            for each in selections
+            for why in _why_best(each)
+        ),
         "Nothing was claimed: another run may take the room first.",
     ]
 
 
-def _why(selection: Mapping[str, Any]) -> list[str]:
+def _why_best(selection: Mapping[str, Any]) -> list[str]:
     """Return the reason why the host of a selection is the best, in a few words; nothing without an
     explanation.
     """
     top = (selection.get("explanation") or {}).get("top") or []
-    chosen = [each for each in top if _place(each) == _place(selection)]
+    chosen = [each for each in top if _host_and_node(each) == _host_and_node(selection)]
     return (
         [", ".join(reasons(chosen[0], top)) or "no weigher prefers another host"] if chosen else []
     )
@@ -92,11 +96,11 @@ def _word(resource_class: str | None) -> str | None:
     return _WORDS.get(resource_class, words_of(resource_class)) if resource_class else None
 
 
-def _place(each: Mapping[str, Any]) -> tuple[str, str]:
+def _host_and_node(each: Mapping[str, Any]) -> tuple[str, str]:
     return each["host"], each["node"]
 
 
 def _labels(places: Iterable[Mapping[str, object]]) -> Callable[[Mapping[str, Any]], str]:
     """Return a function that names a place for people."""
-    label = node_labels(map(_place, places))
-    return lambda each: label(*_place(each))
+    label = node_labels(map(_host_and_node, places))
+    return lambda each: label(*_host_and_node(each))

@@ -49,14 +49,17 @@ def plan_view(
 ) -> PlanView:
     """Return the parts of the page about a plan.
 
-    :param plan: a plan of plan_drain_info, plan_rebalance_info, plan_home_info or plan_rolling_info.
+    :param plan: a plan of plan_drain_info, plan_rebalance_info, plan_home_info or
+        plan_rolling_info.
     :param instances: rows of the store's instances.listing(), for values that a plan does not have.
     :raises DroverError: the mapping is not a plan.
     """
     kind, title = _kind(plan)
     by_uuid = {each["uuid"]: each for each in instances}
     at = {host["host"]: host for host in hosts}
-    moves = [_move(each, by_uuid) for each in _rows(plan, "moves", ("name", "from_host", "host"))]
+    moves = [
+        _view_of_move(each, by_uuid) for each in _rows(plan, "moves", ("name", "from_host", "host"))
+    ]
     changed = _changed(moves, at)
     return {
         "kind": kind,
@@ -68,8 +71,10 @@ def plan_view(
         "moves": moves,
         "batches": [_batch(each, at) for each in plan.get("batches") or ()],
         "shutdowns": _rows(plan, "shutdowns", ("name",)),
-        "staying": _rows(plan, "unmovable", ("name", "reason"))
-        + _rows(plan, "staying", ("name", "reason")),
+        "staying": (
+            _rows(plan, "unmovable", ("name", "reason"))
+            + _rows(plan, "staying", ("name", "reason"))
+        ),
         "blocked": _rows(plan, "blocked", ("host", "reason")),
         "stale": _stale(moves, by_uuid, at),
     }
@@ -81,8 +86,9 @@ def _kind(plan: Any) -> tuple[str, str]:
             if key in plan:
                 return kind, title
     raise DroverError(
-        "The plan for the report is no plan. Give the plan that one of the modules plan_drain_info, plan_rebalance_info, "
-        "plan_rolling_info and plan_home_info of drover.compute returns, a mapping with moves or batches."
+        "The plan for the report is no plan. Give the plan that one of the modules plan_drain_info,"
+        " plan_rebalance_info, plan_rolling_info and plan_home_info of drover.compute returns, a"
+        " mapping with moves or batches."
     )
 
 
@@ -92,13 +98,13 @@ def _rows(plan: Mapping[str, object], key: str, needed: Collection[str]) -> list
         isinstance(row, dict) and set(needed) <= set(row) for row in rows
     ):
         raise DroverError(
-            f"The plan for the report is damaged: {key} must be a list of mappings with {', '.join(needed)}. "
-            "Give the plan of the module as it is."
+            f"The plan for the report is damaged: {key} must be a list of mappings with"
+            f" {', '.join(needed)}. Give the plan of the module as it is."
         )
     return rows
 
 
-def _move(move: Mapping[str, Any], known: Mapping[str, ListedInstance]) -> PlannedRow:
+def _view_of_move(move: Mapping[str, Any], known: Mapping[str, ListedInstance]) -> PlannedRow:
     row: Mapping[str, object] = known.get(move.get("uuid") or "") or {}
     size = {name: move.get(name, row.get(name)) or 0 for name, _label, _text_of in FIGURES}
     return {

@@ -44,21 +44,24 @@ def drain_lines(plan: DrainPlan) -> list[str]:
     """
     moves, unmovable = plan["moves"], plan["unmovable"]
     several = len(plan["hosts"]) > 1
-    down = _down(
+    down = _lines_of_down_hosts(
         plan.get("down") or (),
         "Only a host that answers can be drained; drover.compute.evacuate is for a dead one.",
     )
     if not moves and not unmovable and not plan["shutdowns"]:
         return [
-            f"{plan['host']} {'hold' if several else 'holds'} no instances; there is nothing to move.",
+            (
+                f"{plan['host']} {'hold' if several else 'holds'} no instances; there is nothing to"
+                " move."
+            ),
             *down,
         ]
     extra = plan["extra_moves"]
-    head = f"Drain of {plan['host']}: {_count(len(moves) - extra, 'instance')} to move"
+    head = f"Drain of {plan['host']}: {_count_of(len(moves) - extra, 'instance')} to move"
     if extra:
         head += f" and {extra} elsewhere to make room"
     if moves:
-        head += f" in {_count(plan['waves'], 'wave')}"
+        head += f" in {_count_of(plan['waves'], 'wave')}"
     lines = [head + (f", {len(unmovable)} cannot move." if unmovable else "."), *down]
     if moves:
         label = node_labels(
@@ -84,7 +87,8 @@ def drain_lines(plan: DrainPlan) -> list[str]:
         lines.extend(estimate_lines(plan))
         if plan["method"] != AS_WEIGHED:
             lines.append(
-                f"The destinations are not the ones with the highest weights. The method that found them: {plan['method']}."
+                "The destinations are not the ones with the highest weights. The method that found"
+                f" them: {plan['method']}."
             )
     off = [
         f"{each['name']} on {each['host']}" if several else each["name"]
@@ -102,12 +106,13 @@ def drain_lines(plan: DrainPlan) -> list[str]:
     }
     if restless[True]:
         lines.append(
-            f"Dirty memory faster than it can be sent, and need auto-converge or post-copy: {', '.join(restless[True])}."
+            "Dirty memory faster than it can be sent, and need auto-converge or post-copy:"
+            f" {', '.join(restless[True])}."
         )
     if restless[False]:
         lines.append(
-            f"If they dirty memory with the assumed {DIRTY_MIB:g} MiB/s, faster than it can be sent, they need auto-converge or post-copy: "
-            f"{_names(restless[False])}."
+            f"If they dirty memory with the assumed {DIRTY_MIB:g} MiB/s, faster than it can be"
+            f" sent, they need auto-converge or post-copy: {_join_names(restless[False])}."
         )
     if unmovable:
         lines.append("Cannot move:")
@@ -164,7 +169,8 @@ def estimate_lines(plan: DrainPlan | RebalancePlan | HomePlan) -> list[str]:
     )
     if empty > 0:
         lines.append(
-            f"Under the limit bandwidth_mib {memory(empty)} of thin disks that nobody has written count too."
+            f"Under the limit bandwidth_mib {memory(empty)} of thin disks that nobody has written"
+            " count too."
         )
     unknown: dict[str, list[str]] = {}
     for move in moves:
@@ -175,7 +181,8 @@ def estimate_lines(plan: DrainPlan | RebalancePlan | HomePlan) -> list[str]:
             unknown.setdefault(words, []).append(move["name"])
     if unknown:
         lines.append(
-            f"Not known, so not counted: {'; '.join(f'{what} ({_names(names)})' for what, names in unknown.items())}."
+            "Not known, so not counted:"
+            f" {'; '.join(f'{what} ({_join_names(names)})' for what, names in unknown.items())}."
         )
     return lines
 
@@ -194,7 +201,7 @@ def _rates(parts: Sequence[tuple[str, Copying]]) -> str:
             }
             span = f"{rates[0]}" if rates[0] == rates[-1] else f"{rates[0]} to {rates[-1]}"
             rates_text.append(
-                f"at {span} MiB/s, {words.format(_count(sum(counts.values()), 'move'))}"
+                f"at {span} MiB/s, {words.format(_count_of(sum(counts.values()), 'move'))}"
             )
     return " and ".join(rates_text)
 
@@ -204,7 +211,8 @@ def rolling_lines(plan: RollingPlan) -> list[str]:
     batches, blocked = plan["batches"], plan["blocked"]
     count = sum(len(batch) for batch in batches)
     lines = [
-        f"{count} host{'' if count == 1 else 's'} in {len(batches)} batch{'' if len(batches) == 1 else 'es'}."
+        f"{count} host{'' if count == 1 else 's'} in {len(batches)}"
+        f" batch{'' if len(batches) == 1 else 'es'}."
     ]
     down = plan.get("down") or []
     hosts_down = {each["host"] for each in down}
@@ -212,7 +220,9 @@ def rolling_lines(plan: RollingPlan) -> list[str]:
         [f"{host} (down)" if host in hosts_down else host for host in batch] for batch in batches
     ]
     lines.extend(f"  {number}. {', '.join(batch)}" for number, batch in enumerate(named, start=1))
-    lines.extend(_down(down, "A rolling maintenance does not take it until it answers."))
+    lines.extend(
+        _lines_of_down_hosts(down, "A rolling maintenance does not take it until it answers.")
+    )
     if blocked:
         lines.append("In no batch:")
         lines.extend(f"  {each['host']}: {each['reason']}" for each in blocked)
@@ -279,10 +289,10 @@ def evacuation_lines(host: str, plan: EvacuationPlan) -> list[str]:
     label = node_labels((each["host"], each.get("node")) for each in restarts)
     rows = [[each["name"], host, "->", label(each["host"], each.get("node"))] for each in restarts]
     table = align(("INSTANCE", "FROM", "", "TO"), rows, indent="  ", name="INSTANCE")
-    return [f"Evacuation of {host}: {_count(len(restarts), 'instance')} to restart.", *table]
+    return [f"Evacuation of {host}: {_count_of(len(restarts), 'instance')} to restart.", *table]
 
 
-def _down(hosts: Iterable[BlockedHost], advice: str) -> list[str]:
+def _lines_of_down_hosts(hosts: Iterable[BlockedHost], advice: str) -> list[str]:
     return [f"{each['host']} is down: {as_sentence(each['reason'])} {advice}" for each in hosts]
 
 
@@ -304,11 +314,11 @@ def _stops(move: PlannedMove) -> bool:
     return not move["live"] and move["state"] in LIVE_STATES
 
 
-def _names(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     """Join names; a long list only shows the first ones."""
     more = len(names) - SHOWN
     return ", ".join(names) if more <= 0 else f"{', '.join(names[:SHOWN])} and {more} more"
 
 
-def _count(number: int, word: str) -> str:
+def _count_of(number: int, word: str) -> str:
     return f"{number} {word}" + ("" if number == 1 else "s")

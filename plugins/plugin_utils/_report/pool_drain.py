@@ -30,7 +30,10 @@ def lines(
     where = ", ".join(hosts)
     if not moves and not staying:
         return [f"Drain of the storage pool {pool} of {where}: there is no disk in it."]
-    head = f"Drain of the storage pool {pool} of {where}: {formatting.count(len(moves), 'disk')} to move"
+    head = (
+        f"Drain of the storage pool {pool} of {where}: {formatting.count(len(moves), 'disk')} to"
+        " move"
+    )
     output = [f"{head}, {len(staying)} cannot move." if staying else f"{head}."]
     if moves:
         rows = [
@@ -56,7 +59,7 @@ def lines(
     if staying:
         output.append("Cannot move:")
         for disk in staying:
-            output.append(f"  {_named(disk)}: {disk['reason'].rstrip('.')}")
+            output.append(f"  {_label_of_disk(disk)}: {disk['reason'].rstrip('.')}")
             output.append(f"    Way out: {disk['way_out']}.")
     return output
 
@@ -65,17 +68,17 @@ def cannot_move(pool: str, staying: Sequence[Mapping[str, object]]) -> str:
     """Return the sentences about things that cannot leave a pool, with reasons and remedies."""
     reasons = " ".join(named_reason(each) for each in staying)
     return (
-        f"{len(staying)} of what is in the storage pool {pool} cannot move, so nothing was changed. {reasons} Correct that, or have the others moved "
-        "all the same: drover_unmovable=skip."
+        f"{len(staying)} of what is in the storage pool {pool} cannot move, so nothing was changed."
+        f" {reasons} Correct that, or have the others moved all the same: drover_unmovable=skip."
     )
 
 
 def named_reason(each: Mapping[str, object]) -> str:
     """Return the reason why a thing stays, and the remedy."""
-    return f"{_named(each)}: {as_sentence(each['reason'])} Way out: {each['way_out']}."
+    return f"{_label_of_disk(each)}: {as_sentence(each['reason'])} Way out: {each['way_out']}."
 
 
-def _named(each: Mapping[str, object]) -> str:
+def _label_of_disk(each: Mapping[str, object]) -> str:
     return (
         f"{each['name']} {each['disk']} on {each['host']}"
         if each["disk"]
@@ -88,7 +91,10 @@ def ending(pool: str, host: str, files: Sequence[Mapping[str, Any]]) -> str:
 
     :param files: the files that are still there, dicts path and reason (or None).
     """
-    end = f"The storage pool {pool} of {host} is empty of disks, and gets nothing new. Bring it back with drover.compute.undrain."
+    end = (
+        f"The storage pool {pool} of {host} is empty of disks, and gets nothing new. Bring it back"
+        " with drover.compute.undrain."
+    )
     if not files:
         return end
     named = some(
@@ -124,6 +130,9 @@ def not_empty(
             head,
             *unknown,
             *said,
-            "The pool gets nothing new. Correct the cause and run the drain again, or undo it with drover.compute.undrain.",
+            (
+                "The pool gets nothing new. Correct the cause and run the drain again, or undo it"
+                " with drover.compute.undrain."
+            ),
         ]
     )

@@ -41,9 +41,10 @@ def lines(states: Sequence[MaintainedHost], left_out: Sequence[BlockedHost]) -> 
     ]
     if any(each["stage"] != "done" for each in states):
         output.append(
-            "Nothing else was started. Hosts that are disabled or in maintenance stay so. Correct the cause and run the same command again: "
-            "it continues where it stopped. To give it up, bring the hosts back with drover.compute.undrain, and start a new one with "
-            "drover_rolling_restart=true."
+            "Nothing else was started. Hosts that are disabled or in maintenance stay so. Correct"
+            " the cause and run the same command again: it continues where it stopped. To give it"
+            " up, bring the hosts back with drover.compute.undrain, and start a new one with"
+            " drover_rolling_restart=true."
         )
     return output
 
@@ -54,8 +55,8 @@ def goes_on(begun: list[str], left: list[str]) -> str:
     :param begun: hosts that were begun and are not done. left: all hosts that are not done.
     """
     return (
-        f"Going on with a maintenance that was not finished: {', '.join(begun) or 'no host'} was begun with, "
-        f"{len(left) - len(begun)} wait. (drover_rolling_restart=true begins anew.)"
+        f"Going on with a maintenance that was not finished: {', '.join(begun) or 'no host'} was"
+        f" begun with, {len(left) - len(begun)} wait. (drover_rolling_restart=true begins anew.)"
     )
 
 
@@ -85,23 +86,29 @@ def refusal(left_out: Sequence[BlockedHost]) -> str:
         )
     )
     return (
-        f"{len(left_out)} of the hosts cannot be taken, so nothing was changed. {reasons} Correct that, or leave them out with "
-        "drover_rolling_blocked=skip; drover_unmovable=shutdown shuts down what cannot move."
+        f"{len(left_out)} of the hosts cannot be taken, so nothing was changed. {reasons} Correct"
+        " that, or leave them out with drover_rolling_blocked=skip; drover_unmovable=shutdown"
+        " shuts down what cannot move."
     )
 
 
 def reboot_by_hand(host: str, what: str) -> str:
     """Return the way to reboot a host that the run itself needs."""
     return (
-        f"{host} is drained and comes last, because it is {what}: this run would end with it. Reboot it now by systemctl reboot there, or from a controller "
-        f"elsewhere: ansible-playbook drover.compute.power -e drover_host={host} -e drover_power_action=reboot. When it is back, give the command of this "
-        "rolling maintenance again: it goes on after the reboot."
+        f"{host} is drained and comes last, because it is {what}: this run would end with it."
+        " Reboot it now by systemctl reboot there, or from a controller elsewhere:"
+        f" ansible-playbook drover.compute.power -e drover_host={host} -e"
+        " drover_power_action=reboot. When it is back, give the command of this rolling"
+        " maintenance again: it goes on after the reboot."
     )
 
 
 def unfinished(waiting: list[str]) -> str:
     """Return the error of an unfinished run, with the hosts that are not done."""
-    return f"The rolling maintenance is not finished: {', '.join(waiting)} still to do. The lines above have the state of each host."
+    return (
+        f"The rolling maintenance is not finished: {', '.join(waiting)} still to do. The lines"
+        " above have the state of each host."
+    )
 
 
 def _line(found: MaintainedHost) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from .._common.errors import natural, some
 from .._common.resource_classes import KEYS, unit_of, words_of
-from .._records.simulation import FleetState, Replayed, Simulated
+from .._records.simulation import FleetState, Replay, Simulation
 from . import formatting
 from .placing import after_loss
 from .text import align
@@ -22,7 +22,7 @@ _WORDS = {key: (label, text_of) for key, label, text_of in FIGURES}
 _SHOWN = 20
 
 
-def simulation_lines(found: Simulated) -> list[str]:
+def simulation_lines(found: Simulation) -> list[str]:
     """Return the lines about the answer of a simulation."""
     before, after = found["before"], found["after"]
     lines = []
@@ -44,7 +44,7 @@ def simulation_lines(found: Simulated) -> list[str]:
     if without:
         lines += [
             "Without a place:",
-            *(f"  {_named(each)}: {each['reason']}" for each in without[:_SHOWN]),
+            *(f"  {_label_of_request(each)}: {each['reason']}" for each in without[:_SHOWN]),
         ]
         lines += (
             [f"  and {len(without) - _SHOWN} more, see the answer"] if len(without) > _SHOWN else []
@@ -103,7 +103,7 @@ def sizes(before: FleetState, after: FleetState) -> list[list[Any]]:
     ]
 
 
-def balance(found: Simulated) -> list[str]:
+def balance(found: Simulation) -> list[str]:
     """Return a sentence on the moves of a rebalance; nothing if no rebalance was requested."""
     if found["moves"] is None:
         return []
@@ -112,11 +112,12 @@ def balance(found: Simulated) -> list[str]:
     if not found["moves"]:
         return [f"{then} A rebalance would move nothing."]
     return [
-        f"{then} A rebalance would move {formatting.count(found['moves'], 'instance')}, and bring it to {found['score']:.3f}."
+        f"{then} A rebalance would move {formatting.count(found['moves'], 'instance')}, and bring"
+        f" it to {found['score']:.3f}."
     ]
 
 
-def replay_lines(found: Replayed) -> list[str]:
+def replay_lines(found: Replay) -> list[str]:
     """Return the lines about decisions that were repeated with another policy."""
     if not found["decided"]:
         return ["The store has no decision of which the instance is still there."]
@@ -134,22 +135,29 @@ def replay_lines(found: Replayed) -> list[str]:
         lines += [
             "",
             "Refused:",
-            *(f"  {_named(each)}: {each['reason']}" for each in found["refused"][:_SHOWN]),
+            *(
+                f"  {_label_of_request(each)}: {each['reason']}"
+                for each in found["refused"][:_SHOWN]
+            ),
         ]
     return [*lines, "", "Nothing was written."]
 
 
-def _replayed(found: Replayed) -> Iterator[str]:
+def _replayed(found: Replay) -> Iterator[str]:
     same = (
         found["decided"] - len(found["elsewhere"]) - sum(each["count"] for each in found["refused"])
     )
     yield (
-        f"{formatting.count(found['decided'], 'decision')} decided again: {formatting.number(same)} the same, "
-        f"{formatting.number(len(found['elsewhere']))} elsewhere, {formatting.number(sum(each['count'] for each in found['refused']))} refused."
+        f"{formatting.count(found['decided'], 'decision')} decided again: {formatting.number(same)}"
+        f" the same, {formatting.number(len(found['elsewhere']))} elsewhere,"
+        f" {formatting.number(sum(each['count'] for each in found['refused']))} refused."
     )
     if found["skipped"]:
         yield f"{formatting.count(found['skipped'], 'decision')} left out, as the instance is gone."
-    yield f"The score of the load is {found['score_before']:.3f} now, and would be {found['score_after']:.3f} (0 is even)."
+    yield (
+        f"The score of the load is {found['score_before']:.3f} now, and would be"
+        f" {found['score_after']:.3f} (0 is even)."
+    )
 
 
 def _hosts(state: FleetState) -> str:
@@ -178,7 +186,7 @@ def _words(resource_class: str) -> tuple[str, Callable[[Any], str | None]]:
     return _WORDS.get(KEYS.get(resource_class, ""), unknown)
 
 
-def _named(each: Mapping[str, Any]) -> str:
+def _label_of_request(each: Mapping[str, Any]) -> str:
     return (
         each["name"]
         if each["count"] == 1

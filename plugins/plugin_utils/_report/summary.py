@@ -45,9 +45,10 @@ def report_lines(view: ReportView, now: float) -> list[str]:
         if count or word == "up"
     )
     lines = [
-        f"{formatting.count(summary['hosts'], 'host')}: {counts}; {formatting.count(summary['instances'], 'instance')}"
+        f"{formatting.count(summary['hosts'], 'host')}: {counts};"
+        f" {formatting.count(summary['instances'], 'instance')}"
     ]
-    lines += _seen(view["seen"], now)
+    lines += _lines_of_discovery(view["seen"], now)
     lines += [
         f"{each['label']}: {each['text']} allocated"
         + (f" ({each['percent']} %)" if each["percent"] is not None else "")
@@ -69,7 +70,7 @@ def report_lines(view: ReportView, now: float) -> list[str]:
     )
 
 
-def _seen(seen: Seen, now: float) -> list[str]:
+def _lines_of_discovery(seen: Seen, now: float) -> list[str]:
     newest, oldest = seen["newest"], seen["oldest"]
     if newest is None or oldest is None:
         return []
@@ -79,7 +80,8 @@ def _seen(seen: Seen, now: float) -> list[str]:
     }
     never = f"; {formatting.number(seen['never'])} never" if seen["never"] else ""
     return [
-        f"Discovered {age['newest']} ago (oldest: {formatting.clean(oldest['host'])}, {age['oldest']} ago{never})"
+        f"Discovered {age['newest']} ago (oldest: {formatting.clean(oldest['host'])},"
+        f" {age['oldest']} ago{never})"
     ]
 
 

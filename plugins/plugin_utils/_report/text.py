@@ -328,8 +328,10 @@ def moving_lines(moves: Sequence[Mapping[str, Any]], now: float) -> list[str]:
     :param moves: dicts name, type, source, destination, created_at.
     """
     return [
-        f"{each['name']}: {'moves' if each['type'] != 'resize' else 'is resized'}{_live(each['type'])}, {each['source']} -> {each['destination']}, "
-        f"begun {formatting.ago(now - each['created_at'])}"
+        f"{each['name']}:"
+        f" {'moves' if each['type'] != 'resize' else 'is resized'}{_live(each['type'])},"
+        f" {each['source']} -> {each['destination']}, begun"
+        f" {formatting.ago(now - each['created_at'])}"
         for each in moves
     ]
 

@@ -55,12 +55,12 @@ def view(overview: Overview, fatal: Sequence[str] = ()) -> View:
     """
     hosts = [_host(each, number) for number, each in enumerate(overview["hosts"])]
     hosts.sort(key=lambda host: (KINDS.index(host["kind"]), natural(host["host"])))
-    _fill(hosts, overview["instances"])
+    _add_instance_rows(hosts, overview["instances"])
     lost = [each for each in overview["instances"] if each["host"] is None]
     pools = _pools(hosts)
     return {
         "summary": _summary(hosts, pools, overview["instances"]),
-        "seen": _seen(hosts),
+        "seen": _discovery_times(hosts),
         "attention": attention(hosts, overview["instances"], overview, fatal),
         "hosts": hosts,
         "nowhere": [_instance(each) for each in lost],
@@ -143,7 +143,7 @@ def _host(host: ShownHost, number: int) -> HostView:
     }
 
 
-def _seen(hosts: Sequence[HostView]) -> Seen:
+def _discovery_times(hosts: Sequence[HostView]) -> Seen:
     """Return the times of discovery of the hosts.
 
     Hosts that have left are not discovered, so they do not count.
@@ -232,7 +232,7 @@ def _disk(node: Mapping[str, Any], name: str) -> tuple[str, str] | None:
     return ("pool", node["disk_pool"]) if name == "disk_gb" and node["disk_pool"] else None
 
 
-def _fill(hosts: Iterable[HostView], instances: Iterable[ListedInstance]) -> None:
+def _add_instance_rows(hosts: Iterable[HostView], instances: Iterable[ListedInstance]) -> None:
     on: dict[str | None, list[InstanceRow]] = {}
     for each in sorted(instances, key=lambda each: natural(each["name"])):
         on.setdefault(each["host"], []).append(_instance(each))

@@ -66,7 +66,7 @@ class Aggregates:
         :param numbers: {host: number}; :param host_of: int64 array, number of each row's host.
         """
         self.all = list(aggregates or ())
-        self.keys = {str(key) for each in self.all for key in (each.get("metadata") or {})}
+        self.keys = {str(key) for each in self.all for key in each.get("metadata") or {}}
         sets: list[frozenset[int]] = [frozenset()]
         code = np.zeros(len(numbers), dtype=np.int64)
         for place, aggregate in enumerate(self.all):

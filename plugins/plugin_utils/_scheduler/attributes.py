@@ -19,8 +19,10 @@ from .._records.node_fields import ALWAYS, NUMBER, ON_DEMAND, TEXT, read_when
 from .categorical import Categorical
 
 
-class FleetColumns(Protocol):
-    """The columns that an attribute is read from. HostStates has them, and reads attributes itself."""
+class AttributeColumns(Protocol):
+    """The columns that an attribute is read from. HostStates has them, and reads attributes
+    itself.
+    """
 
     size: int
     disk_available_least: FloatArray
@@ -57,32 +59,36 @@ class Numbers:
         return matching if self.valid is None else matching & self.valid
 
 
-def _of(rc: str, amount: Callable[[Any], np.ndarray]) -> Callable[[FleetColumns], np.ndarray]:
+def _reader_of_amount(
+    rc: str, amount: Callable[[Any], np.ndarray]
+) -> Callable[[AttributeColumns], np.ndarray]:
     """Return a function that reads an amount of a class from host states; it gives 0 on a fleet
     without the class.
     """
 
-    def read(states: FleetColumns) -> np.ndarray:
+    def read(states: AttributeColumns) -> np.ndarray:
         resource = states.resources.get(rc)
         return np.zeros(states.size, dtype=np.int64) if resource is None else amount(resource)
 
     return read
 
 
-def _amount(rc: str, field: str) -> Callable[[FleetColumns], np.ndarray]:
-    return _of(rc, operator.attrgetter(field))
+def _amount(rc: str, field: str) -> Callable[[AttributeColumns], np.ndarray]:
+    return _reader_of_amount(rc, operator.attrgetter(field))
 
 
-def _free(rc: str) -> Callable[[FleetColumns], np.ndarray]:
-    return _of(rc, lambda resource: resource.total - resource.reserved - resource.used)
+def _free(rc: str) -> Callable[[AttributeColumns], np.ndarray]:
+    return _reader_of_amount(
+        rc, lambda resource: resource.total - resource.reserved - resource.used
+    )
 
 
-def _taken(rc: str) -> Callable[[FleetColumns], np.ndarray]:
+def _reader_of_use(rc: str) -> Callable[[AttributeColumns], np.ndarray]:
     """Return a reader of the amount in use, with the room that is reserved for the host (N5.1)."""
-    return _of(rc, lambda resource: resource.reserved + resource.used)
+    return _reader_of_amount(rc, lambda resource: resource.reserved + resource.used)
 
 
-def free_disk_mb(states: FleetColumns) -> IntArray:
+def free_disk_mb(states: AttributeColumns) -> IntArray:
     """Return 1024 * min(free, disk_available_least), MiB."""
     free = np.minimum(_free("DISK_GB")(states), states.disk_available_least)
     return (1024 * free).astype(np.int64)
@@ -93,14 +99,14 @@ _FIELDS = [each for each in read_when(ALWAYS, ON_DEMAND) if each.attribute]
 _FIELD_NUMBERS = {each.name: each for each in _FIELDS if each.types == NUMBER}
 _TEXTS_AND_STRUCTURES = [each.name for each in _FIELDS if each.types != NUMBER]
 
-NUMBERS: dict[str, Callable[[FleetColumns], np.ndarray]] = {
+NUMBERS: dict[str, Callable[[AttributeColumns], np.ndarray]] = {
     "total_usable_ram_mb": _amount("MEMORY_MB", "total"),
     "free_ram_mb": _free("MEMORY_MB"),
     "total_usable_disk_gb": _amount("DISK_GB", "total"),
-    "disk_mb_used": lambda states: 1024 * _taken("DISK_GB")(states),
+    "disk_mb_used": lambda states: 1024 * _reader_of_use("DISK_GB")(states),
     "free_disk_mb": free_disk_mb,
     "vcpus_total": _amount("VCPU", "total"),
-    "vcpus_used": _taken("VCPU"),
+    "vcpus_used": _reader_of_use("VCPU"),
     "num_instances": lambda states: states.num_instances,
     "cpu_allocation_ratio": _amount("VCPU", "ratio"),
     "ram_allocation_ratio": _amount("MEMORY_MB", "ratio"),
@@ -141,7 +147,7 @@ COUNTED = {
 NAMES = tuple(sorted([*NUMBERS, *COLUMNS, *_FIELD_NUMBERS]))
 
 
-def lookup(states: FleetColumns, name: str) -> Numbers | Categorical | None:
+def lookup(states: AttributeColumns, name: str) -> Numbers | Categorical | None:
     """Return the column of an attribute of host states, None if there is no such attribute."""
     if name in NUMBERS:
         return Numbers(NUMBERS[name](states))
@@ -165,7 +171,7 @@ def columns_of(name: str) -> tuple[str, ...]:
     return (column,) if column in READ_ON_WISH else ()
 
 
-def stat(states: FleetColumns, key: str) -> Categorical:
+def stat(states: AttributeColumns, key: str) -> Categorical:
     """Return the column of one key of stats, as text; None for rows without the key."""
     if key in COUNTED:
         return _texts(getattr(states, COUNTED[key]))

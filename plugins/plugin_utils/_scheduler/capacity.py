@@ -67,12 +67,24 @@ class CapacityFilter(HostFilter):
             return f"{request_text}, the host reports none at all"
         if not capacity_rule.has_room(resource.used[index], amount, resource.capacity[index]):
             free = max(resource.capacity[index] - resource.used[index], 0)
-            return f"{request_text}, {self._amount(number(free))} free of {number(resource.capacity[index])}"
+            return (
+                f"{request_text}, {self._amount(number(free))} free of"
+                f" {number(resource.capacity[index])}"
+            )
         if amount > resource.max_unit[index]:
-            return f"{request_text}, one instance may have {resource.max_unit[index]} {self.unit} at most"
+            return (
+                f"{request_text}, one instance may have {resource.max_unit[index]} {self.unit} at"
+                " most"
+            )
         if amount < resource.min_unit[index]:
-            return f"{request_text}, one instance must take {resource.min_unit[index]} {self.unit} at least"
-        return f"{request_text}, the host gives multiples of {resource.step_size[index]} {self.unit} only"
+            return (
+                f"{request_text}, one instance must take {resource.min_unit[index]} {self.unit} at"
+                " least"
+            )
+        return (
+            f"{request_text}, the host gives multiples of {resource.step_size[index]} {self.unit}"
+            " only"
+        )
 
     def _exact_rejection_reason(self, left: tuple[float, float] | None, amount: int) -> str:
         request_text = f"{self.label}: asked {self._amount(amount)}"
@@ -83,7 +95,10 @@ class CapacityFilter(HostFilter):
             return (
                 f"{request_text}, {self._amount(number(max(free, 0)))} free of {number(capacity)}"
             )
-        return f"{request_text}, none of its providers gives that amount, or not with the requested traits and groups"
+        return (
+            f"{request_text}, none of its providers gives that amount, or not with the requested"
+            " traits and groups"
+        )
 
     def _amount(self, amount: float | str) -> str:
         return f"{amount} {self.unit}".rstrip()
@@ -175,7 +190,7 @@ class AggregateCapacityFilter(CapacityFilter):
             capacity = float(self._capacity(states)[index])
             free = max(capacity - float(states.resources[self.resource_class].used[index]), 0)
             return (
-                f"{self.label}: asked {amount} {self.unit}, {number(free)} {self.unit} free of {number(capacity)}"
-                f" by the {self.ratio_key} of its aggregates"
+                f"{self.label}: asked {amount} {self.unit}, {number(free)} {self.unit} free of"
+                f" {number(capacity)} by the {self.ratio_key} of its aggregates"
             )
         return super().rejection_reason(states, spec, index)

@@ -64,7 +64,7 @@ class HostFilter(Component):
 
     def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         """Return a bool array of length states.size: True where the instance may go."""
-        return states.mask(lambda index: self._one(states, spec, index))
+        return states.mask(lambda index: self._passes(states, spec, index))
 
     def not_applicable(self, spec: RequestSpec) -> bool:
         """Return True if this request gives the filter nothing to do, so that every host passes in
@@ -78,7 +78,7 @@ class HostFilter(Component):
         """
         raise NotImplementedError
 
-    def _one(self, states: HostStates, spec: RequestSpec, index: int) -> bool:
+    def _passes(self, states: HostStates, spec: RequestSpec, index: int) -> bool:
         host = HostView(states, index)
         try:
             return bool(self.host_passes(host, spec))
@@ -86,8 +86,9 @@ class HostFilter(Component):
             raise
         except Exception as problem:
             raise SchedulerError(
-                f"The host filter {self.name} failed on host {states.label(index)}: "
-                f"{type(problem).__name__}: {problem}. Correct the filter or take it out of enabled_filters."
+                f"The host filter {self.name} failed on host {states.label(index)}:"
+                f" {type(problem).__name__}: {problem}. Correct the filter or take it out of"
+                " enabled_filters."
             ) from None
 
     def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
@@ -150,8 +151,9 @@ class Weigher(Component):
                 weights[index] = float(self.weigh(HostView(states, index), spec))
             except Exception as problem:
                 raise SchedulerError(
-                    f"The weigher {self.name} failed on host {states.label(index)}: "
-                    f"{type(problem).__name__}: {problem}. Correct the weigher or take it out of weighers."
+                    f"The weigher {self.name} failed on host {states.label(index)}:"
+                    f" {type(problem).__name__}: {problem}. Correct the weigher or take it out of"
+                    " weighers."
                 ) from None
         return weights
 
@@ -238,8 +240,8 @@ class Catalogue:
 
     The name of a user's class is its class name if its file is in a ``host_filters`` or
     ``weighers`` folder beside the playbook. It is namespace.collection.ClassName if the class is in
-    ``plugins/plugin_utils`` of a collection, in its folder host_filters or weighers, in a file with its name in snake
-    case.
+    ``plugins/plugin_utils`` of a collection, in its folder host_filters or weighers, in a file with
+    its name in snake case.
     """
 
     def __init__(self, kind: str, folders: Sequence[str] = ()) -> None:
@@ -264,10 +266,10 @@ class Catalogue:
         if name in self.own:
             return self.own[name]
         if name not in self._users:
-            self._users[name] = self._load(name)
+            self._users[name] = self._load_class(name)
         return self._users[name]
 
-    def _load(self, name: str) -> type[Any] | None:
+    def _load_class(self, name: str) -> type[Any] | None:
         parts = name.split(".")
         if len(parts) == 3 and all(part.isidentifier() for part in parts):
             path = f"ansible_collections.{parts[0]}.{parts[1]}.plugins.plugin_utils.{self.kind}.{snake(parts[2])}"

@@ -40,7 +40,7 @@ class _Drivers:
         self, states: HostStates, specs: Sequence[RequestSpec], policy: Policy, explain: bool
     ) -> None:
         self._policy = policy
-        self._make: dict[str, Callable[[], filter_scheduler.Driver]] = {
+        self._make: dict[str, Callable[[], filter_scheduler.SchedulerDriver]] = {
             "filter_scheduler": lambda: filter_scheduler.FilterScheduler(
                 states, specs, policy, explain
             ),
@@ -48,7 +48,7 @@ class _Drivers:
             "simple": lambda: Simple(states, policy),
             "least_cost": lambda: LeastCost(states, policy),
         }
-        self._made: dict[str, filter_scheduler.Driver] = {}
+        self._made: dict[str, filter_scheduler.SchedulerDriver] = {}
 
     def place(self, spec: RequestSpec, done: int, total: int) -> tuple[int, Selection]:
         name = self._policy.of(spec).driver
@@ -154,8 +154,9 @@ class Simple(HostOrdering):
         rows = rows[isolation.passes(self.states, spec)[rows]]
         if not len(rows):
             raise NoValidHost(
-                f"No valid host for {spec.name} ({spec.size}): every host that is enabled and up is on the wrong side of"
-                " isolated_images and isolated_hosts; correct these or pick another image."
+                f"No valid host for {spec.name} ({spec.size}): every host that is enabled and up is"
+                " on the wrong side of isolated_images and isolated_hosts; correct these or pick"
+                " another image."
             )
         used = (
             self.states.resources["VCPU"].used
@@ -173,9 +174,10 @@ class Simple(HostOrdering):
             and least + vcpus > option["max_cores"]
         ):
             raise NoValidHost(
-                f"No valid host for {spec.name} ({spec.size}): the least loaded host, {self.states.label(int(order[0]))},"
-                f" has {least} vCPU in use, and with {vcpus} more it would pass max_cores ({option['max_cores']});"
-                " raise max_cores or free some."
+                f"No valid host for {spec.name} ({spec.size}): the least loaded host,"
+                f" {self.states.label(int(order[0]))}, has {least} vCPU in use, and with {vcpus}"
+                f" more it would pass max_cores ({option['max_cores']}); raise max_cores or free"
+                " some."
             )
         return order, lambda row: float(used[row])
 
@@ -196,8 +198,9 @@ class LeastCost(HostOrdering):
     """The lowest sum of weight * cost wins (N4.3, Essex and Folsom).
 
     Option least_cost_functions: {function: weight}, compute_fill_first (free_ram_mb) at -1.0 by
-    default, which spreads; a positive weight fills hosts first. Nothing is normalised; of equal sums
-    the first by (host, node) wins. Host filters run as in the filter scheduler. The figure is the sum.
+    default, which spreads; a positive weight fills hosts first. Nothing is normalised; of equal
+    sums the first by (host, node) wins. Host filters run as in the filter scheduler. The figure is
+    the sum.
     """
 
     def order(self, spec: RequestSpec) -> tuple[IntArray, Callable[[int], float]]:

@@ -31,7 +31,8 @@ def explain_failure(
     head = f"No valid host for {spec.name} ({spec.size})"
     if not states.size:
         return NoValidHost(
-            f"{head}: the store has no compute node; run the playbook drover.compute.discover first.",
+            f"{head}: the store has no compute node; run the playbook drover.compute.discover"
+            " first.",
             {"hosts": 0, "filters": [], "nearest": [], "never": False},
         )
     filtering = Filtering(states, spec, policy, limits)
@@ -56,7 +57,8 @@ def explain_failure(
         sentences.append(
             "nearest misses: "
             + ", ".join(
-                f"{label(miss['host'], miss['node'])} ({'; '.join(lack['text'] for lack in miss['lacks'])})"
+                f"{label(miss['host'], miss['node'])}"
+                f" ({'; '.join(lack['text'] for lack in miss['lacks'])})"
                 for miss in nearest
             )
         )
@@ -190,4 +192,7 @@ def _never(states: HostStates, spec: RequestSpec) -> str | None:
         for rc, unit in resource_classes.UNITS.items()
         if rc in room
     )
-    return f"no host could ever hold it: the biggest for it, {states.label(index)}, has {sizes} when it is empty"
+    return (
+        f"no host could ever hold it: the biggest for it, {states.label(index)}, has {sizes} when"
+        " it is empty"
+    )

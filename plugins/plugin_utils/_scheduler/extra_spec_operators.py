@@ -29,7 +29,7 @@ TEXT = {
 OPERATORS = (*NUMERIC, *TEXT, "<in>", "<all-in>", "<or>")
 
 
-class Requirement:
+class ExtraSpecRequirement:
     """The right-hand side of an extra spec, such as ``>= 8`` or ``<or> gold <or> silver``.
 
     text: as written; operator: one of OPERATORS, or None (the whole text must be equal); operand: a
@@ -85,9 +85,9 @@ class Requirement:
 
 
 @functools.lru_cache(maxsize=1024)
-def requirement(text: str) -> Requirement:
+def requirement(text: str) -> ExtraSpecRequirement:
     """Return Requirement(text), parsed once."""
-    return Requirement(text)
+    return ExtraSpecRequirement(text)
 
 
 _PREDICATE = re.compile(r"^\s*(<=|>=|<|>|==|!=)\s*([0-9]+(?:\.[0-9]+)*)\s*$")

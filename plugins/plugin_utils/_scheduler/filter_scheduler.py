@@ -23,7 +23,7 @@ from .weighing import Part, Weighing, at, best
 TOP = 5
 
 
-class Driver(Protocol):
+class SchedulerDriver(Protocol):
     """A method to pick hosts."""
 
     def place(self, spec: RequestSpec, done: int, total: int) -> tuple[int, Selection]:
@@ -74,7 +74,7 @@ class Ranking:
         """
         if not len(self.passed):
             return None
-        position = self._first(spec, policy)
+        position = self._best_host(spec, policy)
         if self._filtering.has_capacity_left(int(self.passed[position])):
             return position
         # Rarely the loop is needed: a host that an equivalent instance of this batch has filled is
@@ -84,7 +84,7 @@ class Ranking:
                 return int(each)
         return None
 
-    def _first(self, spec: RequestSpec, policy: Policy) -> int:
+    def _best_host(self, spec: RequestSpec, policy: Policy) -> int:
         first = int(np.argmax(self.weights))
         if len(self.passed) == 1 or (policy.host_subset_size == 1 and not policy.shuffle):
             return first
@@ -167,7 +167,7 @@ class FilterScheduler:
 
 
 def place_batch(
-    states: HostStates, specs: Sequence[RequestSpec], driver: Driver
+    states: HostStates, specs: Sequence[RequestSpec], driver: SchedulerDriver
 ) -> list[Selection]:
     """Return selections for a batch, all or nothing; the states have the batch on success."""
     check_batch(specs)
@@ -206,8 +206,10 @@ def failure(
     problem = explain_failure(states, spec, policy)
     if done:
         problem.args = (
-            f"{problem.args[0]} It is number {done + 1} of {total} in the batch;"
-            f" the {done} before it would fit, and their room is counted as used. Nothing was placed.",
+            (
+                f"{problem.args[0]} It is number {done + 1} of {total} in the batch; the {done}"
+                " before it would fit, and their room is counted as used. Nothing was placed."
+            ),
         )
     return problem
 

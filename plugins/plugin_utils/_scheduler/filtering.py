@@ -31,8 +31,8 @@ def request_limits(states: HostStates, spec: RequestSpec) -> list[Limit]:
     """Return the limits of the request itself on hosts, before any host filter (N1.5).
 
     :returns: ignore_hosts (without regard to case), ignore_nodes
-        (node names or provider uuids), host (exact name of the host or of a node), node, force_hosts
-        (without regard to case), force_nodes.
+        (node names or provider uuids), host (exact name of the host or of a node), node,
+        force_hosts (without regard to case), force_nodes.
     """
     limits = []
     if spec.ignore_hosts:
@@ -86,7 +86,8 @@ def ask_filter(each: HostFilter, states: HostStates, spec: RequestSpec) -> BoolA
         ) from None
     if not isinstance(keep, np.ndarray) or keep.shape != (states.size,):
         raise SchedulerError(
-            f"The host filter {each.name} must give one true or false per host; correct it or take it out of enabled_filters."
+            f"The host filter {each.name} must give one true or false per host; correct it or take"
+            " it out of enabled_filters."
         )
     return keep if keep.dtype == bool else keep.astype(bool)
 
@@ -177,7 +178,7 @@ class Filtering:
                 alive &= keep
             for host_filter in self._filters:
                 if host_filter.run_filter_once_per_request:
-                    alive &= self._ask(host_filter)
+                    alive &= self._ask_filter(host_filter)
             self._static = alive & self._capacity_mask()
             self._changing = [
                 each
@@ -224,11 +225,11 @@ class Filtering:
     def _steps(self) -> Iterator[Mask]:
         yield from self._before
         for each in self._filters:
-            yield each.name, self._ask(each)
+            yield each.name, self._ask_filter(each)
         if self._looks_at_capacity:
             yield "room", self._capacity_mask()
 
-    def _ask(self, each: HostFilter) -> BoolArray:
+    def _ask_filter(self, each: HostFilter) -> BoolArray:
         if not each.run_filter_once_per_request:
             return ask_filter(each, self._states, self._spec)
         if each.name not in self._kept:

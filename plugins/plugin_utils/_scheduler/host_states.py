@@ -24,7 +24,7 @@ from .request_spec import RequestSpec
 #: The ratios that the fit to cells uses, and their classes.
 
 
-class Candidate(NamedTuple):
+class DeviceCandidates(NamedTuple):
     """The possible allocations of a request for PCI devices in Placement, by provider; mappings:
     the groups of the devices.
 
@@ -52,7 +52,7 @@ class ProviderCapacity(Protocol):
     def choose(self, spec: RequestSpec, index: int) -> Allocations | None:
         """Return the allocations of a request by provider, None if there is no capacity."""
 
-    def candidates(self, spec: RequestSpec, index: int) -> Iterator[Candidate]:
+    def candidates(self, spec: RequestSpec, index: int) -> Iterator[DeviceCandidates]:
         """Yield possible allocations of a request, the best first."""
 
     def count(self, allocations: Allocations, sign: int) -> None:
@@ -148,7 +148,7 @@ class HostStates(NodeColumns):
         spec: RequestSpec,
         with_cells: bool = True,
         taken: Allocations | None = None,
-    ) -> Candidate | None:
+    ) -> DeviceCandidates | None:
         """Return the best candidate of a row with providers for the PCI devices of a request, and
         with cells near them (N12.7).
 
@@ -224,7 +224,7 @@ class HostStates(NodeColumns):
                 stored["policy"],
                 stored.get("max_server_per_host") or 1,
                 members,
-                self._count(members),
+                self._count_members(members),
                 True,
             )
         return self._groups.get(name)
@@ -245,28 +245,30 @@ class HostStates(NodeColumns):
                 names = sorted(set(self._stored_groups) | set(self._groups))
                 has = f"it has: {', '.join(names)}" if names else "it has none"
                 raise RequestError(
-                    f"Server group '{request.name}' is not in the store{which_name(request.name, names)} ({has}); "
-                    "give name and policy to make it, or correct the name."
+                    f"Server group '{request.name}' is not in the"
+                    f" store{which_name(request.name, names)} ({has}); give name and policy to make"
+                    " it, or correct the name."
                 )
             self._groups[request.name] = GroupState(
                 request.name,
                 request.policy,
                 request.max_server_per_host or 1,
                 set(),
-                self._count(()),
+                self._count_members(()),
                 False,
             )
             return True
         origin = "in the store" if group.in_store else "in another request"
         if request.policy not in (None, group.policy):
             raise RequestError(
-                f"Server group '{request.name}' has policy {group.policy} {origin}, but a request says"
-                f" {request.policy}; make them agree or use another name."
+                f"Server group '{request.name}' has policy {group.policy} {origin}, but a request"
+                f" says {request.policy}; make them agree or use another name."
             )
         if request.max_server_per_host not in (None, group.max_server_per_host):
             raise RequestError(
-                f"Server group '{request.name}' has max_server_per_host {group.max_server_per_host} {origin}, but"
-                f" a request says {request.max_server_per_host}; make them agree or use another name."
+                f"Server group '{request.name}' has max_server_per_host {group.max_server_per_host}"
+                f" {origin}, but a request says {request.max_server_per_host}; make them agree or"
+                " use another name."
             )
         return False
 
@@ -274,7 +276,7 @@ class HostStates(NodeColumns):
         """Remove a group that add_group() added."""
         self._groups.pop(name, None)
 
-    def _count(self, members: Iterable[str]) -> HostCounts:
+    def _count_members(self, members: Iterable[str]) -> HostCounts:
         counts = HostCounts(self.host_count)
         for key in members:
             for number in {int(self.host_of[index]) for index in self.where(key)}:
@@ -298,9 +300,9 @@ class HostStates(NodeColumns):
 
     def holding(self, index: int, spec: RequestSpec) -> Allocations:
         """Return the allocations of an instance on one of its nodes."""
-        return self._taken.get((spec.key, index)) or self._first(index, spec)
+        return self._taken.get((spec.key, index)) or self._allocations_on_first_node(index, spec)
 
-    def _first(self, index: int, spec: RequestSpec) -> Allocations:
+    def _allocations_on_first_node(self, index: int, spec: RequestSpec) -> Allocations:
         """Return the allocations of an instance on its first node."""
         stored = self._held.get(spec.key)
         allocations: Allocations = {}
@@ -336,7 +338,7 @@ class HostStates(NodeColumns):
         if self.provider_capacity is not None:
             return self.provider_capacity.choose(spec, index)
         if self._base_where.get(spec.key) == index:
-            return self._first(index, spec)
+            return self._allocations_on_first_node(index, spec)
         allocations: Allocations = {}
         for rc, amount in spec.resources.items():
             column, uuid = self.resources.get(rc), self.uuid[index]
@@ -371,7 +373,7 @@ class HostStates(NodeColumns):
         self._has_candidate.pop(index, None)
         if self.provider_capacity is not None:
             self.provider_capacity.count(allocations, 1)
-        self._change(index, spec, 1, allocations)
+        self._count_allocations(index, spec, 1, allocations)
         self._taken[spec.key, index] = allocations
         self._where[spec.key] = self.where(spec.key) + (index,)
         self._new_names.setdefault(spec.name, []).append(spec.key)
@@ -405,7 +407,7 @@ class HostStates(NodeColumns):
         self._has_candidate.pop(index, None)
         places.remove(index)
         self._where[spec.key] = tuple(places)
-        self._change(index, spec, -1, allocations)
+        self._count_allocations(index, spec, -1, allocations)
         named = self._new_names.get(spec.name)
         if named and spec.key in named:
             named.remove(spec.key)
@@ -459,7 +461,9 @@ class HostStates(NodeColumns):
             return None
         return column.providers.reaching(np.arange(len(column.providers.uuid)) == number)
 
-    def _change(self, index: int, spec: RequestSpec, sign: int, allocations: Allocations) -> None:
+    def _count_allocations(
+        self, index: int, spec: RequestSpec, sign: int, allocations: Allocations
+    ) -> None:
         """Count the allocations of an instance on a node, which may be on other nodes too."""
         elsewhere = (
             [self.holding(place, spec) for place in self.where(spec.key)] if self._provided else []

@@ -20,7 +20,7 @@ from typing import Any
 
 from .._common.arrays import BoolArray, np
 from . import attributes
-from .attributes import FleetColumns, Numbers
+from .attributes import AttributeColumns, Numbers
 from .categorical import Categorical
 
 COMPARE = {
@@ -53,13 +53,13 @@ def parse(value: Any) -> list[Any]:
         raise ValueError('a query is a list, such as [">=", "$free_ram_mb", 8192]')
     if value:
         try:
-            _check(value)
+            _check_query(value)
         except RecursionError:
             raise ValueError(_TOO_DEEP) from None
     return value
 
 
-def _check(query: list[Any]) -> None:
+def _check_query(query: list[Any]) -> None:
     if not query:
         raise ValueError("an inner query is empty")
     if not isinstance(query[0], str) or query[0] not in OPERATORS:
@@ -68,7 +68,7 @@ def _check(query: list[Any]) -> None:
         )
     for argument in query[1:]:
         if isinstance(argument, list):
-            _check(argument)
+            _check_query(argument)
         elif isinstance(argument, dict):
             raise ValueError(
                 "an argument is a mapping; it must be a query, a literal or $attribute"
@@ -86,7 +86,7 @@ def names(query: list[Any]) -> set[tuple[str, ...]]:
     return paths
 
 
-def evaluate(query: list[Any], states: FleetColumns) -> BoolArray:
+def evaluate(query: list[Any], states: AttributeColumns) -> BoolArray:
     """Return a bool array: True for the hosts that a query passes.
 
     :raises ValueError: values of two kinds are compared; the message has words.
@@ -118,7 +118,7 @@ def evaluate(query: list[Any], states: FleetColumns) -> BoolArray:
     return result
 
 
-def _column(states: FleetColumns, path: tuple[str, ...]) -> Numbers | Categorical | None:
+def _column(states: AttributeColumns, path: tuple[str, ...]) -> Numbers | Categorical | None:
     if path[0] == "stats" and len(path) > 1:
         return attributes.stat(states, path[1])
     return attributes.lookup(states, path[0])

@@ -102,8 +102,8 @@ class Policy:
             driver [filter_scheduler];
             max_attempts [3], host_subset_size [1]: whole numbers >= 1;
             shuffle_best_same_weighed_hosts [false];
-            and the options of host filters, weighers, pre-filters and drivers by their own names, such
-            as ram_weight_multiplier [1.0] or default_availability_zone [nova].
+            and the options of host filters, weighers, pre-filters and drivers by their own names,
+            such as ram_weight_multiplier [1.0] or default_availability_zone [nova].
         :param folders: folders (a playbook's) with ``host_filters`` and ``weighers`` folders of the
             user.
         :raises PolicyError: a key or value is wrong; the message names the key, the expected value,
@@ -116,14 +116,14 @@ class Policy:
             )
         components = {kind: Catalogue(kind, folders) for kind in ("host_filters", "weighers")}
         filters, weighers = components["host_filters"], components["weighers"]
-        names = _names(mapping, "enabled_filters", filters, DEFAULT_FILTERS)
+        names = _read_names(mapping, "enabled_filters", filters, DEFAULT_FILTERS)
         chosen = mapping.get("weighers")
         if isinstance(chosen, Mapping):
             for name in chosen:
-                _known("weighers", name, weighers)
+                _check_name("weighers", name, weighers)
             weigher_names = [str(name) for name in chosen]
         else:
-            weigher_names = _names(mapping, "weighers", weighers, tuple(weighers.own))
+            weigher_names = _read_names(mapping, "weighers", weighers, tuple(weighers.own))
         defaults: dict[str, Any] = dict(prefilters.OPTIONS)
         defaults.update(DRIVER_OPTIONS)
         defaults.update(REQUEST_OPTIONS)
@@ -154,15 +154,17 @@ class Policy:
         driver = mapping.get("driver") or DEFAULT_DRIVER
         if driver not in DRIVERS:
             raise PolicyError(
-                f"The scheduler policy names the driver {driver!r}, which does not exist{validation.did_you_mean(str(driver), DRIVERS)}; "
-                f"there are: {', '.join(DRIVERS)}.",
+                f"The scheduler policy names the driver {driver!r}, which does not"
+                f" exist{validation.did_you_mean(str(driver), DRIVERS)}; there are:"
+                f" {', '.join(DRIVERS)}.",
                 ("driver",),
             )
         for name in options["least_cost_functions"]:
             if name not in COST_FUNCTIONS:
                 raise PolicyError(
-                    f"The scheduler policy names '{name}' under 'least_cost_functions', which does not exist"
-                    f"{validation.did_you_mean(str(name), COST_FUNCTIONS)}; there are: {', '.join(COST_FUNCTIONS)}.",
+                    f"The scheduler policy names '{name}' under 'least_cost_functions', which does"
+                    f" not exist{validation.did_you_mean(str(name), COST_FUNCTIONS)}; there are:"
+                    f" {', '.join(COST_FUNCTIONS)}.",
                     ("least_cost_functions", name),
                 )
         return cls(
@@ -175,8 +177,8 @@ class Policy:
             ],
             options=options,
             components=components,
-            max_attempts=_count(mapping, "max_attempts", DEFAULT_MAX_ATTEMPTS),
-            host_subset_size=_count(mapping, "host_subset_size", DEFAULT_HOST_SUBSET_SIZE),
+            max_attempts=_read_count(mapping, "max_attempts", DEFAULT_MAX_ATTEMPTS),
+            host_subset_size=_read_count(mapping, "host_subset_size", DEFAULT_HOST_SUBSET_SIZE),
             shuffle=_option(
                 "shuffle_best_same_weighed_hosts",
                 mapping.get("shuffle_best_same_weighed_hosts", False),
@@ -294,7 +296,8 @@ def _multipliers(
             value = _option(key, chosen[name], 1.0)
             if mapping.get(option) is not None:
                 raise PolicyError(
-                    f"The scheduler policy gives the multiplier of {name} twice, under 'weighers' and as '{option}'; keep one.",
+                    f"The scheduler policy gives the multiplier of {name} twice, under 'weighers'"
+                    f" and as '{option}'; keep one.",
                     (option,),
                 )
         if weigher.least_multiplier is not None and value < weigher.least_multiplier:
@@ -306,7 +309,7 @@ def _multipliers(
     return multipliers
 
 
-def _known(key: str, name: Any, found: Catalogue) -> None:
+def _check_name(key: str, name: Any, found: Catalogue) -> None:
     try:
         if isinstance(name, str) and found.get(name) is not None:
             return
@@ -315,13 +318,14 @@ def _known(key: str, name: Any, found: Catalogue) -> None:
             f"The scheduler policy names '{name}' under '{key}': {problem}", (key,)
         ) from None
     raise PolicyError(
-        f"The scheduler policy names '{name}' under '{key}', which does not exist{validation.did_you_mean(str(name), found.names)}; there are: "
-        f"{', '.join(found.names)}.",
+        f"The scheduler policy names '{name}' under '{key}', which does not"
+        f" exist{validation.did_you_mean(str(name), found.names)}; there are:"
+        f" {', '.join(found.names)}.",
         (key, name),
     )
 
 
-def _names(
+def _read_names(
     mapping: Mapping[str, Any], key: str, found: Catalogue, default: Sequence[str]
 ) -> list[str]:
     value = mapping.get(key)
@@ -329,13 +333,14 @@ def _names(
         return list(default)
     if isinstance(value, (str, Mapping)) or not isinstance(value, (list, tuple)):
         raise PolicyError(
-            f"The scheduler policy's '{key}' must be a list of names out of: {', '.join(found.names)}.",
+            f"The scheduler policy's '{key}' must be a list of names out of:"
+            f" {', '.join(found.names)}.",
             (key,),
         )
     names = []
     for place, name in enumerate(value):
         try:
-            _known(key, name, found)
+            _check_name(key, name, found)
         except PolicyError as problem:
             raise PolicyError(str(problem), (key, place)) from None
         if name in names:
@@ -441,7 +446,7 @@ def _number(value: Any) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _count(mapping: Mapping[str, object], key: str, default: int) -> int:
+def _read_count(mapping: Mapping[str, object], key: str, default: int) -> int:
     value = mapping.get(key)
     if value is None:
         return default

@@ -48,7 +48,7 @@ def load(path: str, folders: Sequence[str] = ()) -> Policy:
 
     :raises PolicyError: the policy is wrong; the message has file, line and column of the error.
     """
-    document, mapping = _read(path)
+    document, mapping = _read_document(path)
     try:
         return Policy.from_mapping(mapping, folders)
     except PolicyError as problem:
@@ -63,10 +63,10 @@ def read_policy(path: str) -> dict[str, object]:
 
     :raises PolicyError: the file cannot be read, is not YAML or has no mapping.
     """
-    return _read(path)[1]
+    return _read_document(path)[1]
 
 
-def _read(path: str) -> tuple[Any, dict[str, Any]]:
+def _read_document(path: str) -> tuple[Any, dict[str, Any]]:
     require("ruamel.yaml", YAML)
     try:
         with open(path, encoding="utf-8") as file:
@@ -86,14 +86,14 @@ def _read(path: str) -> tuple[Any, dict[str, Any]]:
         document = {}
     if not isinstance(document, Mapping):
         raise PolicyError(f"{path}, line 1, column 1: the scheduler policy must be a mapping.")
-    return document, _plain(document)
+    return document, _plain_value(document)
 
 
-def _plain(value: Any) -> Any:
+def _plain_value(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {_plain(key): _plain(item) for key, item in value.items()}
+        return {_plain_value(key): _plain_value(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [_plain_value(item) for item in value]
     for kind in (bool, int, float, str):
         if isinstance(value, kind):
             return kind(value)

@@ -14,7 +14,8 @@ from .._common.arrays import BoolArray, FloatArray, IntArray, np
 
 
 class ProviderColumns:
-    """The providers of one class, and the compute nodes that may take from each. An amount is taken from one provider.
+    """The providers of one class, and the compute nodes that may take from each. An amount is taken
+    from one provider.
 
     uuid, name: lists; used, min_unit, max_unit, step_size (int64), capacity (float64): arrays over
     the providers. row, provider (int64), lent (bool): arrays over the pairs of a node and a

@@ -124,7 +124,8 @@ def read_size(
     unit = sizes.GIB if key.endswith("_gb") else sizes.MIB
     if value is None:
         raise RequestError(
-            f"{who} has no '{key}'; give a number of {unit}, {least} or more, or a size such as 4GiB."
+            f"{who} has no '{key}'; give a number of {unit}, {least} or more, or a size such as"
+            " 4GiB."
         )
     return sizes.read(f"{who}: '{key}'", value, unit, least, RequestError)
 
@@ -196,7 +197,8 @@ def _network(hints: Mapping[str, Any], who: str) -> None:
         ipaddress.ip_address(address)
     except ValueError:
         raise RequestError(
-            f"{who}: the hint 'build_near_host_ip' must be an IP address, not {shown(address)}; a host's name will not do."
+            f"{who}: the hint 'build_near_host_ip' must be an IP address, not {shown(address)}; a"
+            " host's name will not do."
         ) from None
     try:
         ipaddress.ip_network(f"{address}/{cidr.lstrip('/')}", strict=False)
@@ -231,8 +233,8 @@ def read_flavor(
         elif request.get("vcpus") is None:
             has = f"it has: {', '.join(sorted(flavors))}" if flavors else "it has none"
             raise RequestError(
-                f"{who}: flavor '{name}' is not in the store{which_name(name, flavors or ())} ({has}); "
-                "make it with drover.compute.flavor, or give vcpus and memory_mb."
+                f"{who}: flavor '{name}' is not in the store{which_name(name, flavors or ())}"
+                f" ({has}); make it with drover.compute.flavor, or give vcpus and memory_mb."
             )
         else:
             flavor = Flavor(name)
@@ -339,7 +341,8 @@ def read_image(
         }
     if not isinstance(value, Mapping):
         raise RequestError(
-            f"{who}: 'image' must be a name or a mapping with name and properties, not {shown(value)}."
+            f"{who}: 'image' must be a name or a mapping with name and properties, not"
+            f" {shown(value)}."
         )
     check_keys(f"{who}: 'image'", value, IMAGE_KEYS, refuse=RequestError)
     properties = value.get("properties")
@@ -362,7 +365,8 @@ def read_image(
         isinstance(each, str) for each in traits
     ):
         raise RequestError(
-            f"{who}: the image property 'traits_required' must be a list of traits, not {shown(traits)}."
+            f"{who}: the image property 'traits_required' must be a list of traits, not"
+            f" {shown(traits)}."
         )
     identity = read_text(value, "id", f"{who}: the image")
     name = read_text(value, "name", f"{who}: the image") or identity or ""
@@ -376,7 +380,8 @@ def read_destination(request: Mapping[str, Any], who: str) -> dict[str, Any]:
         value = {}
     if not isinstance(value, Mapping):
         raise RequestError(
-            f"{who}: 'requested_destination' must be a mapping with host and node, not {shown(value)}."
+            f"{who}: 'requested_destination' must be a mapping with host and node, not"
+            f" {shown(value)}."
         )
     check_keys(f"{who}: 'requested_destination'", value, DESTINATION_KEYS, refuse=RequestError)
     for key in ("host", "node"):
@@ -443,7 +448,8 @@ def read_group(value: Any, who: str) -> ServerGroupRequest | None:
         return ServerGroupRequest(read_text({"server_group": value}, "server_group", who))
     if not isinstance(value, Mapping):
         raise RequestError(
-            f"{who}: 'server_group' must be the name of a server group, or a mapping with name and policy, not {shown(value)}."
+            f"{who}: 'server_group' must be the name of a server group, or a mapping with name and"
+            f" policy, not {shown(value)}."
         )
     check_keys(f"{who}: 'server_group'", value, GROUP_KEYS, refuse=RequestError)
     where = f"{who}: the server group"
@@ -451,7 +457,8 @@ def read_group(value: Any, who: str) -> ServerGroupRequest | None:
     policy = read_text(value, "policy", where)
     if policy is not None and policy not in GROUP_POLICIES:
         raise RequestError(
-            f"{who}: server group '{name}' has the unknown policy '{policy}'; known: {', '.join(GROUP_POLICIES)}."
+            f"{who}: server group '{name}' has the unknown policy '{policy}'; known:"
+            f" {', '.join(GROUP_POLICIES)}."
         )
     most = None
     if value.get("max_server_per_host") is not None:
@@ -459,7 +466,8 @@ def read_group(value: Any, who: str) -> ServerGroupRequest | None:
         # N8, os-server-groups: the rule is for anti-affinity only.
         if policy is not None and policy != "anti-affinity":
             raise RequestError(
-                f"{who}: server group '{name}' has max_server_per_host, which goes with anti-affinity only; remove it or change the policy."
+                f"{who}: server group '{name}' has max_server_per_host, which goes with"
+                " anti-affinity only; remove it or change the policy."
             )
     return ServerGroupRequest(name, policy, most)
 
@@ -470,7 +478,8 @@ def read_ports(value: Any, who: str) -> tuple[PciRequest, ...]:
         return ()
     if not isinstance(value, (list, tuple)) or not all(isinstance(each, Mapping) for each in value):
         raise RequestError(
-            f"{who}: 'networks' must be a list of mappings with physical_network and vnic, not {shown(value)}."
+            f"{who}: 'networks' must be a list of mappings with physical_network and vnic, not"
+            f" {shown(value)}."
         )
     requests = []
     for number, port in enumerate(value, 1):
@@ -479,7 +488,8 @@ def read_ports(value: Any, who: str) -> tuple[PciRequest, ...]:
         physical_network, vnic = (read_text(port, key, where, required=True) for key in PORT_KEYS)
         if vnic not in VNICS:
             raise RequestError(
-                f"{where}: 'vnic' must be {either(tuple(VNICS))}, not {shown(vnic)}{did_you_mean(vnic, VNICS)}."
+                f"{where}: 'vnic' must be {either(tuple(VNICS))}, not"
+                f" {shown(vnic)}{did_you_mean(vnic, VNICS)}."
             )
         requests.append(request_of_port(physical_network, vnic))
     return tuple(requests)

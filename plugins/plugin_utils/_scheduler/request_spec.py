@@ -17,7 +17,7 @@ from .._numa.device_requests import Alias, PciRequest, request_of_data
 from .._numa.guest import GuestConstraints
 from .._numa.pinning import topology_of
 from .._numa.request import HostRequest, read_request
-from .._records.claims import Recorded
+from .._records.claims import RecordedRequest
 from . import resource_specs
 from .errors import RequestError
 from .request_fields import (
@@ -156,9 +156,9 @@ class RequestSpec:
     def image_properties(self) -> Mapping[str, Any]:
         return self.image.properties if self.image is not None else {}
 
-    def recorded(self) -> Recorded:
+    def recorded(self) -> RecordedRequest:
         """Return the data of a selection without the resources, for the record of the instance."""
-        recorded: Recorded = {
+        recorded: RecordedRequest = {
             "flavor": self.flavor.name if self.flavor is not None else None,
             "extra_specs": dict(self.kept_specs) or None,
             "image": dict(self.image.properties) or None if self.image is not None else None,
@@ -226,7 +226,8 @@ class RequestSpec:
         """
         if not isinstance(request, Mapping):
             raise RequestError(
-                f"A request must be a mapping with name, vcpus, memory_mb and disk_gb, not {shown(request)}."
+                "A request must be a mapping with name, vcpus, memory_mb and disk_gb, not"
+                f" {shown(request)}."
             )
         name = read_text(request, "name", "A request", required=True)
         who = who or _who(name)
@@ -263,7 +264,8 @@ class RequestSpec:
             hinted = read_group(hints.pop("group"), who)
             if group is not None and hinted is not None and group.name != hinted.name:
                 raise RequestError(
-                    f"{who} names the server group {group.name} and by hint the group {hinted.name}; keep one."
+                    f"{who} names the server group {group.name} and by hint the group"
+                    f" {hinted.name}; keep one."
                 )
             group = group or hinted
         spec = cls(
@@ -309,9 +311,11 @@ class RequestSpec:
             )
         if count == 1:
             return [
-                replace(spec, uuid=optional_uuid({"uuids": uuids[0]}, who, "uuids"))
-                if uuids
-                else spec
+                (
+                    replace(spec, uuid=optional_uuid({"uuids": uuids[0]}, who, "uuids"))
+                    if uuids
+                    else spec
+                )
             ]
         if spec.uuid is not None:
             raise RequestError(f"{who}: 'uuid' is for one instance; give a list as 'uuids'.")
@@ -392,9 +396,11 @@ class RequestSpec:
             user=instance.get("user") or None,
             flavor=Flavor(flavor, specs) if flavor else None,
             own_specs={} if flavor else specs,
-            image=Image(name or "", dict(image or {}), identity, disk_format)
-            if image or name or identity or disk_format
-            else None,
+            image=(
+                Image(name or "", dict(image or {}), identity, disk_format)
+                if image or name or identity or disk_format
+                else None
+            ),
             host_request=HostRequest(
                 topology_of(cells, instance["vcpus"]) if cells else None,
                 tuple(request_of_data(each) for each in instance.get("pci_requests") or ()),
@@ -438,7 +444,8 @@ def _refuse_cells(who: str, specs: Mapping[str, str], image: Image | None) -> No
     ]
     if keys:
         raise RequestError(
-            f"{who}: {keys[0]} is the size of a NUMA cell, and nothing says how many cells there are. Set hw:numa_nodes, or take it out."
+            f"{who}: {keys[0]} is the size of a NUMA cell, and nothing says how many cells there"
+            " are. Set hw:numa_nodes, or take it out."
         )
 
 

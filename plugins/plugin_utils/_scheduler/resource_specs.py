@@ -71,7 +71,8 @@ def from_extra_specs(
         amounts.setdefault(name, 0)
     for suffix in sorted(set(traits) - set(groups)):
         raise RequestError(
-            f"{who}: the extra specs have trait{suffix}: but no resources{suffix}:; say what the provider with that trait shall give."
+            f"{who}: the extra specs have trait{suffix}: but no resources{suffix}:; say what the"
+            " provider with that trait shall give."
         )
     policy = specs.get("group_policy")
     if policy is not None and policy not in POLICIES:
@@ -109,7 +110,8 @@ def of_devices(
         {each.suffix for each in groups} & {each.suffix for each in device_groups}
     ):
         raise RequestError(
-            f"{who}: the extra specs have resources{suffix}:, which is kept for PCI devices. Choose another suffix."
+            f"{who}: the extra specs have resources{suffix}:, which is kept for PCI devices. Choose"
+            " another suffix."
         )
     return device_groups
 
@@ -133,7 +135,8 @@ def from_request(value: Any, keys: Mapping[str, str], who: str) -> dict[str, int
             raise RequestError(f"{who}: 'resources' has {name}; give that as '{keys[name]}'.")
         if name == "PCPU":
             raise RequestError(
-                f"{who}: 'resources' has PCPU, which pins no vCPU. Ask for pinned vCPUs with the extra spec hw:cpu_policy: dedicated."
+                f"{who}: 'resources' has PCPU, which pins no vCPU. Ask for pinned vCPUs with the"
+                " extra spec hw:cpu_policy: dedicated."
             )
         _check_class(name, f"{who}: 'resources'")
         resources[str(name)] = _amount(amount, f"{who}: 'resources.{name}'")
@@ -164,7 +167,8 @@ def total(amounts: Mapping[str, int], groups: Iterable[ResourceGroup]) -> dict[s
 def _check_class(name: Any, where: str) -> None:
     if not isinstance(name, str) or not CLASS.fullmatch(name):
         raise RequestError(
-            f"{where} names {name!r}, which is no resource class; they look like VGPU or CUSTOM_LICENSE."
+            f"{where} names {name!r}, which is no resource class; they look like VGPU or"
+            " CUSTOM_LICENSE."
         )
 
 

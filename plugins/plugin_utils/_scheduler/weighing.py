@@ -14,7 +14,8 @@ from .host_states import HostStates
 from .policy import Policy
 from .request_spec import RequestSpec
 
-#: A weigher's part in the weights: its name, multiplier, raw and normalised values, each of them a float or one for each host.
+#: A weigher's part in the weights: its name, multiplier, raw and normalised values, each of them a
+#: float or one for each host.
 Part = tuple[str, Any, Any, Any]
 #: The share of a weigher in the weights (None for nothing), raw and normalised values.
 Share = tuple[Any, Any, Any]
@@ -69,7 +70,9 @@ class Weighing:
         if passed is not self._passed:
             self._passed, self._kept, self._own, self._base = passed, {}, {}, None
         if len(passed) < 2:
-            return np.zeros(len(passed), dtype=np.float64), self._alone(passed) if detail else []
+            return np.zeros(len(passed), dtype=np.float64), self._parts_of_single_host(
+                passed
+            ) if detail else []
         if self._base is None:
             self._base = self._prepare(passed)
         weights = self._base.copy()
@@ -99,7 +102,8 @@ class Weighing:
             if isinstance(multiplier, float) and not multiplier:
                 continue
             share = self._share(weigher, multiplier, passed)
-            # If one of our own weighers gives all hosts the same weight, it does so for all equivalent requests.
+            # If one of our own weighers gives all hosts the same weight, it does so for all
+            # equivalent requests.
             if weigher.run_filter_once_per_request or (share[0] is None and _ours(weigher)):
                 self._kept[weigher.name] = share
                 if share[0] is not None:
@@ -108,7 +112,7 @@ class Weighing:
                 self._changing.append((weigher, multiplier))
         return base
 
-    def _alone(self, passed: IntArray) -> list[Part]:
+    def _parts_of_single_host(self, passed: IntArray) -> list[Part]:
         """Return the parts of a single host: raw values, and nothing normalised."""
         parts = []
         for weigher, _multiplier in self._weighers:
@@ -151,7 +155,8 @@ class Weighing:
             raw = weights if trusted else np.asarray(weights, dtype=np.float64)
             if not trusted and (raw.shape != (self._states.size,) or not np.isfinite(raw).all()):
                 raise SchedulerError(
-                    f"The weigher {weigher.name} must give one finite number per host; correct it or take it out of weighers."
+                    f"The weigher {weigher.name} must give one finite number per host; correct it"
+                    " or take it out of weighers."
                 )
         # Hosts that drop out of the list later were checked before.
         if weigher.run_filter_once_per_request:

@@ -30,7 +30,7 @@ _OF_ADDED = ("like", "count", "name")
 _GIVEN_BY_NAME = {"host", "hypervisor_hostname", "hypervisor", "domains"}
 
 
-class Change(NamedTuple):
+class FleetChange(NamedTuple):
     """One change. key: its kind. value: its arguments in one form, see READERS. number: its place
     in the list, from 1.
     """
@@ -45,7 +45,7 @@ class Change(NamedTuple):
         return f"Change {self.number} ({self.key})"
 
 
-def read(given: Any) -> list[Change]:
+def read(given: Any) -> list[FleetChange]:
     """Check a list of changes, each a mapping with one key.
 
     :raises DroverError: a change is wrong; the message names the change and the expected value.
@@ -58,12 +58,12 @@ def read(given: Any) -> list[Change]:
     for number, change in enumerate(given, 1):
         if not isinstance(change, Mapping) or len(change) != 1:
             raise DroverError(
-                f"Change {number} must be a mapping with one key, such as lose_hosts: [kvm1], not {shown(change)}. "
-                f"There are: {', '.join(READERS)}."
+                f"Change {number} must be a mapping with one key, such as lose_hosts: [kvm1], not"
+                f" {shown(change)}. There are: {', '.join(READERS)}."
             )
         ((key, value),) = change.items()
         check_keys(f"Change {number}", [key], READERS, "change")
-        changes.append(Change(key, READERS[key](f"Change {number} ({key})", value), number))
+        changes.append(FleetChange(key, READERS[key](f"Change {number} ({key})", value), number))
     return changes
 
 
@@ -80,7 +80,8 @@ def _added_hosts(where: str, value: Any) -> dict[str, object]:
     check_keys(where, node, sorted(node_data.KNOWN - _GIVEN_BY_NAME))
     if (like is None) == (not node):
         raise DroverError(
-            f"{where}: give either like, the host that the new ones are like, or sizes such as vcpus, memory_mb and local_gb."
+            f"{where}: give either like, the host that the new ones are like, or sizes such as"
+            " vcpus, memory_mb and local_gb."
         )
     return {
         "like": like,
@@ -96,7 +97,8 @@ def _hosts(where: str, value: Any) -> dict[str, Any]:
         value = {"hosts": value}
     if not isinstance(value, Mapping) or len(value) != 1:
         raise DroverError(
-            f"{where} must be names of hosts, or a mapping with one of {', '.join(SELECTORS)}, not {shown(value)}."
+            f"{where} must be names of hosts, or a mapping with one of {', '.join(SELECTORS)}, not"
+            f" {shown(value)}."
         )
     check_keys(where, value, SELECTORS)
     ((key, names),) = value.items()
@@ -119,7 +121,8 @@ def _added_instances(where: str, value: Any) -> list[dict[str, object]]:
     for number, request in enumerate(requests, 1):
         if not isinstance(request, Mapping):
             raise DroverError(
-                f"{where} must be a request such as flavor: small and count: 100, or a list of them, not {shown(value)}."
+                f"{where} must be a request such as flavor: small and count: 100, or a list of"
+                f" them, not {shown(value)}."
             )
         flavor = request.get("flavor")
         name = flavor if isinstance(flavor, str) and flavor else "new"
@@ -137,7 +140,8 @@ def _growth(where: str, value: Any) -> float:
         percent = -1.0
     if isinstance(value, bool) or not 0 < percent <= 1000:
         raise DroverError(
-            f"{where} must be a number of percent above 0 and at most 1000, such as 20, not {shown(value)}."
+            f"{where} must be a number of percent above 0 and at most 1000, such as 20, not"
+            f" {shown(value)}."
         )
     return percent
 
@@ -145,7 +149,8 @@ def _growth(where: str, value: Any) -> float:
 def _policy(where: str, value: Any) -> dict[str, object]:
     if not isinstance(value, Mapping):
         raise DroverError(
-            f"{where} must be a policy as drover_scheduler has it, such as host_subset_size: 3, not {shown(value)}."
+            f"{where} must be a policy as drover_scheduler has it, such as host_subset_size: 3, not"
+            f" {shown(value)}."
         )
     return dict(value)
 
@@ -207,7 +212,8 @@ def selected(
     for name in names:
         if name not in choices:
             raise DroverError(
-                f"{where}: there is no {words} {name} in the fleet as it is then{did_you_mean(name, choices)}."
+                f"{where}: there is no {words} {name} in the fleet as it is"
+                f" then{did_you_mean(name, choices)}."
             )
     chosen = [host for host in known if host in members]
     if not chosen:

@@ -35,7 +35,7 @@ from .._store.instances.instances_for_plans import read_instances, read_zones
 from .._store.reports import hosts
 from .._tracker import node_data, record
 from . import changes, placing
-from .changes import Change
+from .changes import FleetChange
 
 
 class SimulatedFleet:
@@ -57,12 +57,12 @@ class SimulatedFleet:
             service_down_time,
         )
 
-    def make(self, change: Change) -> SimulatedChange:
+    def make(self, change: FleetChange) -> SimulatedChange:
         """Make a change.
 
         :raises DroverError: it names an unknown part of the fleet, or a request cannot be read.
         """
-        make: dict[str, Callable[[Change], SimulatedChange]] = {
+        make: dict[str, Callable[[FleetChange], SimulatedChange]] = {
             "add_hosts": self._add_hosts,
             "remove_hosts": self._remove_hosts,
             "lose_hosts": self._lose_hosts,
@@ -88,7 +88,7 @@ class SimulatedFleet:
             key=natural,
         )
 
-    def _selected(self, change: Change) -> list[str]:
+    def _selected(self, change: FleetChange) -> list[str]:
         of_aggregates = {
             each["name"]: each["hosts"] for each in aggregates.listing(self.connection)
         }
@@ -96,14 +96,15 @@ class SimulatedFleet:
             change.value, change.where, self.names(), of_aggregates, read_zones(self.connection)
         )
 
-    def _add_hosts(self, change: Change) -> SimulatedChange:
+    def _add_hosts(self, change: FleetChange) -> SimulatedChange:
         like, count, node = change.value["like"], change.value["count"], change.value["node"]
         added = self._new_names(change, count)
         if like is not None:
             hosts = self.names()
             if like not in hosts:
                 raise DroverError(
-                    f"there is no host {like} in the fleet as it is then{did_you_mean(like, hosts)}."
+                    f"there is no host {like} in the fleet as it is"
+                    f" then{did_you_mean(like, hosts)}."
                 )
             host_copies.add_like(self.connection, like, added, self.now)
             what = f"like {like}"
@@ -118,9 +119,11 @@ class SimulatedFleet:
                 ) from None
             record.record(self.connection, reports, self.now)
             what = f"with {', '.join(f'{key} {value}' for key, value in node.items())}"
-        return _made(change, f"{formatting.count(count, 'host')} {what} {_is(count)} added", added)
+        return _make_change(
+            change, f"{formatting.count(count, 'host')} {what} {_is_or_are(count)} added", added
+        )
 
-    def _new_names(self, change: Change, count: int) -> list[str]:
+    def _new_names(self, change: FleetChange, count: int) -> list[str]:
         """Return names for new hosts: NAME for one, NAME-1 and so on for several; without a name
         the first free names of new-1, new-2 and so on.
         """
@@ -140,20 +143,20 @@ class SimulatedFleet:
                 )
         return names
 
-    def _remove_hosts(self, change: Change) -> SimulatedChange:
+    def _remove_hosts(self, change: FleetChange) -> SimulatedChange:
         hosts = self._selected(change)
         plan, instances = self._drain(hosts)
         moved = self._carry_out(plan, instances)
         host_copies.remove(self.connection, hosts, self.now)
-        return _made(
+        return _make_change(
             change,
-            f"{some(hosts, 5)} {_is(len(hosts))} removed",
+            f"{some(hosts, 5)} {_is_or_are(len(hosts))} removed",
             hosts,
             moved=moved,
             left_out=_staying(plan),
         )
 
-    def _lose_hosts(self, change: Change) -> SimulatedChange:
+    def _lose_hosts(self, change: FleetChange) -> SimulatedChange:
         hosts = self._selected(change)
         instances = [
             each for each in read_instances(self.connection, hosts) if each["state"] != "missing"
@@ -174,23 +177,23 @@ class SimulatedFleet:
         host_copies.remove(self.connection, hosts, self.now)
         only = hosts[0] if len(hosts) == 1 else "a lost host"
         note = f" ({left_of(len(lost), len(instances), only)})" if lost else ""
-        return _made(
+        return _make_change(
             change,
-            f"{some(hosts, 5)} {_is(len(hosts))} lost{note}",
+            f"{some(hosts, 5)} {_is_or_are(len(hosts))} lost{note}",
             hosts,
             moved=moved,
             left_out=_staying(plan),
         )
 
-    def _maintain(self, change: Change) -> SimulatedChange:
+    def _maintain(self, change: FleetChange) -> SimulatedChange:
         hosts = self._selected(change)
         for name in hosts:
             host_state.change(self.connection, name, "maintenance", reason="simulated")
         plan, instances = self._drain(hosts)
         moved = self._carry_out(plan, instances)
-        return _made(
+        return _make_change(
             change,
-            f"{some(hosts, 5)} {_is(len(hosts))} in maintenance",
+            f"{some(hosts, 5)} {_is_or_are(len(hosts))} in maintenance",
             hosts,
             moved=moved,
             left_out=_staying(plan),
@@ -210,7 +213,7 @@ class SimulatedFleet:
         relocation.relocate(self.connection, plan["moves"], requests, self.now)
         return len(moving)
 
-    def _add_instances(self, change: Change) -> SimulatedChange:
+    def _add_instances(self, change: FleetChange) -> SimulatedChange:
         asked = [request for each in change.value for request in self._requests(each, change.where)]
         scheduling.refuse_unknown(asked)
         specs = scheduling.read_specs(self.connection, asked, self.policy)
@@ -221,10 +224,10 @@ class SimulatedFleet:
             ],
             5,
         )
-        return self._placed(
+        return self._place_instances(
             change,
             specs,
-            f"{formatting.count(len(specs), 'instance')} {_is(len(specs))} added ({names})",
+            f"{formatting.count(len(specs), 'instance')} {_is_or_are(len(specs))} added ({names})",
             _request_name,
         )
 
@@ -246,7 +249,7 @@ class SimulatedFleet:
             for each in flavored
         ]
 
-    def _grow(self, change: Change) -> SimulatedChange:
+    def _grow(self, change: FleetChange) -> SimulatedChange:
         counts = _shares(requested_instances.kinds(self.connection), change.value)
         spec_of = specs_of(self.connection, counts)
         # The largest come first, because they are the hardest to place.
@@ -265,12 +268,15 @@ class SimulatedFleet:
             specs += [
                 replace(spec, name=f"{name}-{number}") for number in range(1, counts[uuid] + 1)
             ]
-        text = f"The fleet grows by {change.value:g} %: {formatting.count(len(specs), 'instance')} {_is(len(specs))} added"
-        return self._placed(change, specs, text, lambda spec: spec.name.rpartition(" ")[0])
+        text = (
+            f"The fleet grows by {change.value:g} %: {formatting.count(len(specs), 'instance')}"
+            f" {_is_or_are(len(specs))} added"
+        )
+        return self._place_instances(change, specs, text, lambda spec: spec.name.rpartition(" ")[0])
 
-    def _placed(
+    def _place_instances(
         self,
-        change: Change,
+        change: FleetChange,
         specs: Sequence[RequestSpec],
         text: str,
         name: Callable[[RequestSpec], str],
@@ -287,7 +293,8 @@ class SimulatedFleet:
         )
         if taken:
             raise DroverError(
-                f"{change.where}: the instance {taken[0]['name']} has the uuid {taken[0]['uuid']}, and what is added is new. Leave uuid out."
+                f"{change.where}: the instance {taken[0]['name']} has the uuid {taken[0]['uuid']},"
+                " and what is added is new. Leave uuid out."
             )
         chosen, refused = placing.place(
             self.connection,
@@ -300,11 +307,11 @@ class SimulatedFleet:
         left_out: list[LeftOut] = [
             {"name": name(run[0]), "count": len(run), "reason": why} for run, why in refused
         ]
-        return _made(change, text, [], placed=len(chosen), left_out=left_out)
+        return _make_change(change, text, [], placed=len(chosen), left_out=left_out)
 
-    def _schedule_by(self, change: Change) -> SimulatedChange:
+    def _schedule_by(self, change: FleetChange) -> SimulatedChange:
         self.policy = self.policy.over(change.value)
-        return _made(
+        return _make_change(
             change,
             f"From here on the policy has {', '.join(map(str, change.value)) or 'nothing new'}",
             [],
@@ -361,8 +368,8 @@ def _staying(plan: DrainPlan) -> list[LeftOut]:
     return [{"name": name, "count": 1, "reason": reason} for name, reason in stay]
 
 
-def _made(
-    change: Change,
+def _make_change(
+    change: FleetChange,
     text: str,
     names: Collection[str],
     placed: int = 0,
@@ -379,5 +386,5 @@ def _made(
     }
 
 
-def _is(count: int) -> str:
+def _is_or_are(count: int) -> str:
     return "is" if count == 1 else "are"

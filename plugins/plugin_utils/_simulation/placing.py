@@ -49,9 +49,11 @@ def place(
     # Equal names and policies give equal answers in each run, also with a random choice of the
     # policy.
     specs = [
-        spec
-        if spec.uuid
-        else replace(spec, uuid=str(uuid.uuid5(_NAMESPACE, f"{occasion}/{spec.name}")))
+        (
+            spec
+            if spec.uuid
+            else replace(spec, uuid=str(uuid.uuid5(_NAMESPACE, f"{occasion}/{spec.name}")))
+        )
         for spec in specs
     ]
     states = scheduling.read_states(connection, specs, policy, now, service_down_time)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .._placement import claims, host_copies
-from .._records.simulation import Elsewhere, LeftOut, Replayed
+from .._records.simulation import LeftOut, OtherPlacement, Replay
 from .._scheduler.policy import Policy
 from .._store import Store
 from .._store.runs import decisions
@@ -19,7 +19,7 @@ from .simulate import copied, rebalance
 
 def replay(
     store: Store, policy: Policy, service_down_time: int = 0, path: str | None = None
-) -> Replayed:
+) -> Replay:
     """Repeat the placement of the instances of the stored decisions.
 
     All these instances are removed from the copy, and are placed again one after the other, in the
@@ -42,7 +42,7 @@ def replay(
         unique = [replace(spec, name=f"{spec.name} {spec.uuid}") for spec in specs]
         chosen, refused = placing.place(copy, unique, "replay", policy, now, service_down_time)
         hosts = {each["uuid"]: each["host"] for each in chosen}
-        elsewhere: list[Elsewhere] = [
+        elsewhere: list[OtherPlacement] = [
             {"uuid": spec.key, "name": spec.name, "host": each["host"], "would": hosts[spec.key]}
             for spec, each in zip(specs, decided)
             if spec.key in hosts and hosts[spec.key] != each["host"]

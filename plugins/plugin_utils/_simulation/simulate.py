@@ -14,7 +14,7 @@ from typing import Any
 from .._conductor import capacity, plans, scheduling
 from .._planner.capacity import unbearable_losses
 from .._records.plans import RebalancePlan
-from .._records.simulation import FleetState, Simulated
+from .._records.simulation import FleetState, Simulation
 from .._report import view
 from .._report.simulation import left_out
 from .._scheduler.policy import Policy
@@ -25,7 +25,7 @@ from .._store.database import clock
 from .._store.engine import Connection
 from .._store.reports import overview, totals
 from . import changes
-from .changes import Change
+from .changes import FleetChange
 from .fleet import SimulatedFleet
 
 #: The default maximum of moves of the plan of a rebalance.
@@ -48,7 +48,9 @@ class Question:
     service_down_time: int = 0
     maps: bool = False
 
-    def answer(self, connection: Connection, given: Sequence[Change], now: float) -> Simulated:
+    def answer(
+        self, connection: Connection, given: Sequence[FleetChange], now: float
+    ) -> Simulation:
         """Make changes in a copy of the store.
 
         :param connection: the connection to the copy, which may be changed freely.
@@ -64,7 +66,7 @@ class Question:
             ]
         made = [fleet.make(change) for change in given]
         after = self._state(fleet)
-        answer: Simulated = {
+        answer: Simulation = {
             "changes": made,
             "before": before,
             "after": after,
@@ -140,7 +142,7 @@ def copied(store: Store, path: str | None = None) -> Iterator[tuple[Connection, 
             yield copy, exported.exported_at
 
 
-def simulate(store: Store, given: Any, question: Question, path: str | None = None) -> Simulated:
+def simulate(store: Store, given: Any, question: Question, path: str | None = None) -> Simulation:
     """Return the effect of changes on a fleet.
 
     :param given: the changes that a person wrote.

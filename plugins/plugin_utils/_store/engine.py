@@ -35,7 +35,8 @@ ADVISORY_LOCK = 0x64726F766572
 # connection to another client after it.
 LIMITS = {"lock_timeout": "60s", "idle_in_transaction_session_timeout": "120s"}
 _SET_LIMITS = ", ".join(
-    f"set_config('{name}', CASE current_setting('{name}') WHEN '0' THEN '{value}' ELSE current_setting('{name}') END, true)"
+    f"set_config('{name}', CASE current_setting('{name}') WHEN '0' THEN '{value}' ELSE"
+    f" current_setting('{name}') END, true)"
     for name, value in LIMITS.items()
 )
 # libpq's options: when a connection to a server without power or network counts as lost.
@@ -47,13 +48,20 @@ SILENCE = {
     "keepalives_interval": 10,
     "keepalives_count": 3,
 }
-# No statement is prepared on the server: a pooler of transactions (PgBouncer) gives each transaction another connection of the server, which
-# has not prepared it, or has another one by its name.
+# No statement is prepared on the server: a pooler of transactions (PgBouncer) gives each
+# transaction another connection of the server, which has not prepared it, or has another one by its
+# name.
 CONNECT = {"prepare_threshold": None}
 # Limits, the lock and the schema's revision in one round trip. The revision may be read before the
 # lock is taken, so any revision but the latest is read again, see _writer().
-ALONE = f"SELECT {_SET_LIMITS}, pg_advisory_xact_lock({ADVISORY_LOCK}), (SELECT version_num FROM alembic_version)"
-TOGETHER = f"SELECT {_SET_LIMITS}, pg_advisory_xact_lock_shared({ADVISORY_LOCK}), (SELECT version_num FROM alembic_version)"
+ALONE = (
+    f"SELECT {_SET_LIMITS}, pg_advisory_xact_lock({ADVISORY_LOCK}), (SELECT version_num FROM"
+    " alembic_version)"
+)
+TOGETHER = (
+    f"SELECT {_SET_LIMITS}, pg_advisory_xact_lock_shared({ADVISORY_LOCK}), (SELECT version_num FROM"
+    " alembic_version)"
+)
 # PostgreSQL's states: it ended one of two transactions that conflict;
 CONFLICTS = ("40001", "40P01")
 # a lock was not available in time;
@@ -90,11 +98,13 @@ class Store:
     @property
     def shown_url(self) -> str:
         """Return the URL without its password."""
-        return _shown(self.url)
+        return _hide_secrets(self.url)
 
     @property
     def server(self) -> str | None:
-        """Return the name or address of the database server, several with commas between; None for a file, and for a socket of this machine."""
+        """Return the name or address of the database server, several with commas between; None for
+        a file, and for a socket of this machine.
+        """
         if self.url.get_backend_name() != "postgresql":
             return None
         # As in libpq, an address has priority over a name, and the environment counts if the URL
@@ -113,11 +123,12 @@ class Store:
     def write(self, together: bool = False) -> Iterator[Connection]:
         """Open a transaction that may write, by default the only one from its start.
 
-        So the rows that it read are unchanged when it writes: no writer overwrites the changes of another, adds a name twice, or
-        deadlocks with another.
+        So the rows that it read are unchanged when it writes: no writer overwrites the changes of
+        another, adds a name twice, or deadlocks with another.
 
-        :param together: let such writers run at the same time on PostgreSQL. They must lock each row that they rely on, all in
-            the same order, as placement does for allocations. The store must exist.
+        :param together: let such writers run at the same time on PostgreSQL. They must lock each
+            row that they rely on, all in the same order, as placement does for allocations. The
+            store must exist.
         """
         if together:
             self._require_file()
@@ -162,7 +173,9 @@ class Store:
             stack.enter_context(self._translated())
             try:
                 with contextlib.ExitStack() as mine:
-                    connection, revision = self._begin(mine, False, schema.quick_revision)
+                    connection, revision = self._begin_transaction(
+                        mine, False, schema.quick_revision
+                    )
                     if revision == schema.LATEST:
                         stack.push(mine.pop_all())
             except exc.DBAPIError as problem:
@@ -170,7 +183,7 @@ class Store:
                     raise
                 revision = None
             if revision != schema.LATEST:
-                connection, dummy = self._begin(
+                connection, dummy = self._begin_transaction(
                     stack, False, lambda new: schema.check(new, self.shown_url)
                 )
             yield connection
@@ -178,16 +191,17 @@ class Store:
     def _require_file(self) -> None:
         if sqlite.is_missing(self.url):
             raise DroverError(
-                f"There is no store at {self.shown_url} yet. Run the playbook drover.compute.discover first, "
-                "or set drover_store_url to the store that discovery wrote."
+                f"There is no store at {self.shown_url} yet. Run the playbook"
+                " drover.compute.discover first, or set drover_store_url to the store that"
+                " discovery wrote."
             )
 
     def _writer(self, stack: contextlib.ExitStack, together: bool) -> tuple[Connection, str | None]:
         """Open a writing transaction with the latest schema; also return the revision found."""
         try:
             with contextlib.ExitStack() as mine:
-                connection, revision = self._begin(
-                    mine, True, lambda new: _first(new, TOGETHER if together else ALONE)
+                connection, revision = self._begin_transaction(
+                    mine, True, lambda new: _read_revision(new, TOGETHER if together else ALONE)
                 )
                 if revision == schema.LATEST:
                     stack.push(mine.pop_all())
@@ -195,7 +209,7 @@ class Store:
         except exc.DBAPIError as problem:
             if not schema.is_absent(problem):
                 raise
-        return self._begin(stack, True, self._upgrade)
+        return self._begin_transaction(stack, True, self._upgrade)
 
     def _upgrade(self, connection: Connection) -> str | None:
         if connection.dialect.name == "postgresql":
@@ -207,19 +221,19 @@ class Store:
             continuity.begin(connection)
         return revision
 
-    def _begin(
+    def _begin_transaction(
         self, stack: contextlib.ExitStack, write: bool, first: Callable[[Connection], str | None]
     ) -> tuple[Connection, str | None]:
         """Open a transaction that the stack ends; also return the revision that ``first`` found."""
         try:
-            return self._begun(stack, write, first)
+            return self._enter_transaction(stack, write, first)
         except exc.DBAPIError as problem:
             if not problem.connection_invalidated:
                 raise
             # The database of the kept connection has restarted; nothing was done yet.
-            return self._begun(stack, write, first)
+            return self._enter_transaction(stack, write, first)
 
-    def _begun(
+    def _enter_transaction(
         self, stack: contextlib.ExitStack, write: bool, first: Callable[[Connection], str | None]
     ) -> tuple[Connection, str | None]:
         with contextlib.ExitStack() as mine:
@@ -252,20 +266,30 @@ class Store:
         for secret in _secrets(self.url):
             cause = cause.replace(secret, "***")
         if "database is locked" in cause:
-            advice = f"Another run has held it for over {sqlite.BUSY_TIMEOUT} s: wait for it, or use PostgreSQL."
+            advice = (
+                f"Another run has held it for over {sqlite.BUSY_TIMEOUT} s: wait for it, or use"
+                " PostgreSQL."
+            )
         elif state == NO_LOCK:
             advice = (
-                f"Another run has held it for over {LIMITS['lock_timeout'][:-1]} s (or what the URL sets as lock_timeout), and nothing was "
-                "written: wait for that run, or end it. One that stopped in the middle of a step is ended by the server soon."
+                f"Another run has held it for over {LIMITS['lock_timeout'][:-1]} s (or what the URL"
+                " sets as lock_timeout), and nothing was written: wait for that run, or end it."
+                " One that stopped in the middle of a step is ended by the server soon."
             )
         elif state in CONFLICTS:
-            advice = "Another run wrote the same rows at the same moment. Nothing was written: run it again."
+            advice = (
+                "Another run wrote the same rows at the same moment. Nothing was written: run it"
+                " again."
+            )
         elif state == FORBIDDEN:
-            advice = "The role of drover_store_url may not do this: docs/security.md says what each role may do."
+            advice = (
+                "The role of drover_store_url may not do this: docs/security.md says what each role"
+                " may do."
+            )
         elif getattr(problem, "connection_invalidated", False):
             advice = (
-                "The connection was lost in the middle of a step, which the database then undoes. When it is back, "
-                "run the same again: what was done before stays as it is."
+                "The connection was lost in the middle of a step, which the database then undoes."
+                " When it is back, run the same again: what was done before stays as it is."
             )
         elif self.url.get_backend_name() == "sqlite" and isinstance(
             problem, (exc.OperationalError, exc.InterfaceError)
@@ -274,15 +298,22 @@ class Store:
         elif self.url.get_backend_name() == "sqlite" and sqlite.NO_DATABASE in cause:
             advice = sqlite.is_no_database(self.url.database or "")
         elif isinstance(problem, (exc.OperationalError, exc.InterfaceError)):
-            advice = "Check that the database runs, and the host, user, password and permissions of drover_store_url."
+            advice = (
+                "Check that the database runs, and the host, user, password and permissions of"
+                " drover_store_url."
+            )
         else:
             advice = "Nothing was written. This is a defect of drover.compute: please report it."
             if state in DAMAGED or sqlite.is_damaged(getattr(problem, "orig", None)):
-                advice = "The database itself says that its files are damaged: keep them, and restore a backup (docs/backup.md)."
+                advice = (
+                    "The database itself says that its files are damaged: keep them, and restore a"
+                    " backup (docs/backup.md)."
+                )
             elif self.url.get_backend_name() == "postgresql":
                 advice = (
-                    "Nothing was written. Is something between this controller and the database, such as a connection pooler? See docs/postgresql.md. "
-                    "Otherwise this is a defect of drover.compute: please report it."
+                    "Nothing was written. Is something between this controller and the database,"
+                    " such as a connection pooler? See docs/postgresql.md. Otherwise this is a"
+                    " defect of drover.compute: please report it."
                 )
         return f"The store {self.shown_url} cannot be used: {cause}. {advice}"
 
@@ -350,13 +381,15 @@ def _secrets(url: sa.URL) -> list[str]:
     return [str(secret) for secret in (url.password, *options) if secret]
 
 
-def _shown(url: sa.URL) -> str:
+def _hide_secrets(url: sa.URL) -> str:
     hidden = {name: "hidden" for name in url.query if "password" in name}
     return url.update_query_dict(hidden).render_as_string(hide_password=True)
 
 
 def _without_port(name: str) -> str:
-    """Return a name of SQLAlchemy's list of hosts (host=pg1:5432) without its port; an IPv6 address has several colons."""
+    """Return a name of SQLAlchemy's list of hosts (host=pg1:5432) without its port; an IPv6 address
+    has several colons.
+    """
     return name.partition(":")[0] if name.count(":") == 1 else name
 
 
@@ -378,7 +411,7 @@ def _engine(url: sa.URL, in_memory: bool) -> sa.Engine:
             )
         except ImportError as problem:
             raise DroverError(
-                f"The store {_shown(url)} needs the Python package psycopg on this "
+                f"The store {_hide_secrets(url)} needs the Python package psycopg on this "
                 "controller. Install it with: pip install 'psycopg[binary]'."
             ) from problem
         event.listen(engine, "connect", _remember_process)
@@ -417,7 +450,7 @@ def _drop_foreign(connection: Any, record: Any, proxy: Any) -> None:
         raise exc.DisconnectionError("made in another process")
 
 
-def _first(connection: Connection, statement: str) -> str | None:
+def _read_revision(connection: Connection, statement: str) -> str | None:
     if connection.dialect.name != "postgresql":
         return schema.quick_revision(connection)
     found: str | None = connection.exec_driver_sql(statement).one()[-1]

@@ -84,7 +84,8 @@ def reported(facts: Any, where: str) -> CheckedReport:
     name = facts.get("hypervisor_hostname")
     if not is_host_name(name):
         raise DroverError(
-            f"{where}: hypervisor_hostname must be the name of a host (letters, digits, dots, - and _), not {shown(name)}."
+            f"{where}: hypervisor_hostname must be the name of a host (letters, digits, dots, - and"
+            f" _), not {shown(name)}."
         )
     checked = host(facts, where)
     shown_domains = _list(facts, "domains", where)
@@ -154,7 +155,8 @@ def host(facts: Mapping[str, Any], where: str) -> HostFacts:
     for key, words in hardware.items():
         if not isinstance(words, list) or not all(_is_word(each) for each in words):
             raise DroverError(
-                f"{where}: guest_hardware must have lists of words, and {shown(key)} is {shown(words)}."
+                f"{where}: guest_hardware must have lists of words, and {shown(key)} is"
+                f" {shown(words)}."
             )
     cpu_model(facts.get("host_model"), f"{where}: host_model")
     lists = {
@@ -167,13 +169,13 @@ def host(facts: Mapping[str, Any], where: str) -> HostFacts:
                 raise DroverError(
                     f"{where}: {key} must be a list of mappings, not of {shown(entry)}."
                 )
-            _plain(entry, f"{where}: {key}")
+            _check_nested_data(entry, f"{where}: {key}")
     hardware_facts.cells(lists["numa_cells"], where)
     hardware_facts.devices(facts, where)
     _files(facts, where)
     _addresses(facts, where)
     kvm = _mapping(facts, "kvm", where)
-    _plain(kvm, f"{where}: kvm")
+    _check_nested_data(kvm, f"{where}: kvm")
     if any(
         not isinstance(kvm.get(key), (bool, type(None))) for key in ("offered", "works")
     ) or not isinstance(kvm.get("message", ""), str):
@@ -231,7 +233,8 @@ def domains(found: Iterable[Any], where: str) -> tuple[list[CheckedDomain], list
             kept.append(domain(facts, f"{where}: domain {number}", seen))
         except DroverError as problem:
             sentences.append(
-                f"{problem} The domain was left out and is not known to be there: see to it on that host, and run drover.compute.discover again."
+                f"{problem} The domain was left out and is not known to be there: see to it on that"
+                " host, and run drover.compute.discover again."
             )
     return kept, sentences
 
@@ -282,7 +285,7 @@ def domain(facts: Any, where: str, seen: set[str] | None = None) -> CheckedDomai
                 raise DroverError(
                     f"{place}: {key} must be a list of mappings, not of {shown(entry)}."
                 )
-            _plain(entry, f"{place}: {key}, item {number}")
+            _check_nested_data(entry, f"{place}: {key}, item {number}")
             for size in ("capacity_bytes", "allocation_bytes"):
                 amount(entry, size, f"{place}: {key}, item {number}", LARGEST)
             for word in ("target", "device", "type", "source", "format", "mac"):
@@ -293,7 +296,7 @@ def domain(facts: Any, where: str, seen: set[str] | None = None) -> CheckedDomai
                 if key in ("disks", "running_disks", "other_files")
                 else ()
             ):
-                _place(layer, f"{place}: {key}, item {number}")
+                _check_place(layer, f"{place}: {key}, item {number}")
     _other_files(_list(facts, "other_files", place), f"{place}: other_files")
     hardware_facts.of_domain(facts, place)
     if seen is not None:
@@ -314,7 +317,8 @@ def pools(found: Any, where: str) -> None:
         isinstance(found, list) and all(isinstance(pool, dict) for pool in found)
     ):
         raise DroverError(
-            f"{where}: pools must be a list of mappings as hypervisor_info returns them, not {shown(found)}."
+            f"{where}: pools must be a list of mappings as hypervisor_info returns them, not"
+            f" {shown(found)}."
         )
     for pool in found or []:
         text(pool, "name", f"{where}, pools")
@@ -335,7 +339,7 @@ def pools(found: Any, where: str) -> None:
                 raise DroverError(
                     f"{place}: {key} must be a number of 0 or more, not {shown(value)}."
                 )
-        _plain(pool, place)
+        _check_nested_data(pool, place)
 
 
 def missing_drivers(facts: Mapping[str, object], where: str) -> None:
@@ -352,12 +356,14 @@ def missing_drivers(facts: Mapping[str, object], where: str) -> None:
             or not (driver.get("daemon") is None or _is_word(driver["daemon"]))
         ):
             raise DroverError(
-                f"{where}: missing_drivers must hold mappings with driver, package and daemon, not {shown(entry)}."
+                f"{where}: missing_drivers must hold mappings with driver, package and daemon, not"
+                f" {shown(entry)}."
             )
     for kind, name in _mapping(facts, "missing_pool_types", where).items():
         if not _is_word(kind) or not _is_words(name):
             raise DroverError(
-                f"{where}: missing_pool_types must have a package for each type, and {shown(kind)} has {shown(name)}."
+                f"{where}: missing_pool_types must have a package for each type, and {shown(kind)}"
+                f" has {shown(name)}."
             )
 
 
@@ -382,7 +388,8 @@ def cpu_model(found: Any, where: str) -> None:
         or found.get("type") not in (None, "kvm", "qemu")
     ):
         raise DroverError(
-            f"{where} must be a mapping with the model of a CPU and a domain type, not {shown(found)}."
+            f"{where} must be a mapping with the model of a CPU and a domain type, not"
+            f" {shown(found)}."
         )
     for key in ("arch", "vendor"):
         _word(found, key, where)
@@ -426,10 +433,11 @@ def _field(facts: Mapping[str, object], field: NodeField, where: str) -> None:
         _word(data, name, place)
     elif data.get(name) is not None and not isinstance(data[name], field.types):
         raise DroverError(
-            f"{place}: {name} must be a {'mapping' if dict in field.types else 'list'}, not {shown(data[name])}."
+            f"{place}: {name} must be a {'mapping' if dict in field.types else 'list'}, not"
+            f" {shown(data[name])}."
         )
     elif name not in _LOOSE:
-        _plain(data.get(name), f"{place}: {name}")
+        _check_nested_data(data.get(name), f"{place}: {name}")
 
 
 def _last(
@@ -460,7 +468,8 @@ def _cpu(cpu: Mapping[str, object], where: str) -> None:
     for cpu_number in _list(cpu, "online", where):
         if not is_whole(cpu_number, 0, _CPUS - 1):
             raise DroverError(
-                f"{where}: online must be a list of numbers below {_CPUS}, not of {shown(cpu_number)}."
+                f"{where}: online must be a list of numbers below {_CPUS}, not of"
+                f" {shown(cpu_number)}."
             )
 
 
@@ -490,8 +499,8 @@ def _files(facts: Mapping[str, object], where: str) -> None:
                     f"{where}: {key} must be a list of mappings, not of {shown(entry)}."
                 )
             text(entry, needed, f"{where}: {key}", LONGEST_TEXT)
-            _plain(entry, f"{where}: {key}")
-            _place(entry, f"{where}: {key}")
+            _check_nested_data(entry, f"{where}: {key}")
+            _check_place(entry, f"{where}: {key}")
             if not all(isinstance(name, str) for name in _list(entry, "names", f"{where}: {key}")):
                 raise DroverError(
                     f"{where}: {key}: names must be a list of paths, not {shown(entry['names'])}."
@@ -505,7 +514,8 @@ def _other_files(found: list[dict[str, object]], where: str) -> None:
         text(file, "source", where, LONGEST_TEXT)
         if file.get("type") not in FILE_TYPES or not isinstance(file.get("written"), bool):
             raise DroverError(
-                f"{where}: an item must have a type ({', '.join(FILE_TYPES)}) and say if it is written, not {shown(file)}."
+                f"{where}: an item must have a type ({', '.join(FILE_TYPES)}) and say if it is"
+                f" written, not {shown(file)}."
             )
 
 
@@ -516,13 +526,15 @@ def _bindings(facts: Mapping[str, object], where: str) -> None:
         place = f"{where}: bindings, item {number}"
         if not isinstance(binding, dict) or not isinstance(binding.get("keep_running"), bool):
             raise DroverError(
-                f"{where}: bindings must be a list of mappings as hypervisor_info returns them, not of {shown(binding)}."
+                f"{where}: bindings must be a list of mappings as hypervisor_info returns them, not"
+                f" of {shown(binding)}."
             )
         text(binding, "what", place, LONGEST_TEXT)
         for key, words in BINDING_WORDS.items():
             if binding.get(key) not in words:
                 raise DroverError(
-                    f"{place}: {key} must be one of {', '.join(words)}, not {shown(binding.get(key))}."
+                    f"{place}: {key} must be one of {', '.join(words)}, not"
+                    f" {shown(binding.get(key))}."
                 )
         for key in ("way_out", "address"):
             if binding.get(key) is not None:
@@ -540,7 +552,7 @@ def _layers(disk: Mapping[str, object], where: str) -> list[dict[str, object]]:
     return layers
 
 
-def _place(each: Mapping[str, object], where: str) -> None:
+def _check_place(each: Mapping[str, object], where: str) -> None:
     for key in ("path", "real_path", "shared_id", "digest"):
         if each.get(key) is not None:
             text(each, key, where, LONGEST_TEXT)
@@ -557,7 +569,8 @@ def _with_name(facts: Any, where: str, sentences: list[str]) -> Any:
     if mended == name:
         return facts
     sentences.append(
-        f"{where}: the domain {shown(name)} ({shown(facts.get('uuid'))}) has a name that cannot be kept; it is recorded as {mended}."
+        f"{where}: the domain {shown(name)} ({shown(facts.get('uuid'))}) has a name that cannot be"
+        f" kept; it is recorded as {mended}."
     )
     return {**facts, "name": mended}
 
@@ -579,7 +592,8 @@ def _with_addresses(facts: Any, where: str, sentences: list[str]) -> Any:
         mended.append(interface)
     if bad:
         sentences.append(
-            f"{where}: domain {shown(facts.get('name'))}: {', '.join(map(shown, bad))} is no IP address, and was left out."
+            f"{where}: domain {shown(facts.get('name'))}: {', '.join(map(shown, bad))} is no IP"
+            " address, and was left out."
         )
     return {**facts, "interfaces": mended}
 
@@ -610,7 +624,8 @@ def _word(data: Mapping[str, object], name: str, where: str) -> None:
     value = data.get(name)
     if value is not None and not _is_word(value):
         raise DroverError(
-            f"{where}: {name} must be a word of at most 64 letters, digits and . _ + -, not {shown(value)}."
+            f"{where}: {name} must be a word of at most 64 letters, digits and . _ + -, not"
+            f" {shown(value)}."
         )
 
 
@@ -638,7 +653,7 @@ def _is_odd(letter: str) -> bool:
     return letter not in "\t\n\r" and unicodedata.category(letter) in ("Cc", "Cs")
 
 
-def _plain(value: Any, where: str, depth: int = 0) -> None:
+def _check_nested_data(value: Any, where: str, depth: int = 0) -> None:
     """Check that nested data can be kept by JSON and the database."""
     if depth > DEEPEST:
         raise DroverError(f"{where}: is nested deeper than {DEEPEST} levels.")
@@ -653,9 +668,9 @@ def _plain(value: Any, where: str, depth: int = 0) -> None:
         for key, part in value.items():
             _clean(key, where, LONGEST_NAME)
             if part is not None and not isinstance(part, bool):
-                _plain(part, where, depth + 1)
+                _check_nested_data(part, where, depth + 1)
     elif isinstance(value, list):
         for part in value:
-            _plain(part, where, depth + 1)
+            _check_nested_data(part, where, depth + 1)
     else:
         raise DroverError(f"{where}: {shown(value)} is no plain data.")

@@ -32,30 +32,32 @@ def cells(found: Iterable[Mapping[str, object]], where: str) -> None:
     numbers: set[int] = set()
     cpus: set[int] = set()
     for cell in found:
-        number = _whole(cell, "id", f"{where}: numa_cells", _CELLS)
+        number = _whole_number(cell, "id", f"{where}: numa_cells", _CELLS)
         place = f"{where}: numa_cells, cell {number}"
         _refuse_double(number, numbers, place)
-        _whole(cell, "memory_mb", place)
+        _whole_number(cell, "memory_mb", place)
         if cell.get("cpus") is None:
             raise DroverError(f"{place}: cpus must be a list of mappings, not missing.")
         for cpu in _mappings(cell, "cpus", place):
             _refuse_double(
-                _whole(cpu, "id", f"{place}: cpus", CPUS - 1), cpus, f"{place}: CPU {cpu['id']}"
+                _whole_number(cpu, "id", f"{place}: cpus", CPUS - 1),
+                cpus,
+                f"{place}: CPU {cpu['id']}",
             )
             for key in ("socket", "die", "cluster", "core"):
                 if cpu.get(key) is not None:
-                    _whole(cpu, key, f"{place}: CPU {cpu['id']}")
+                    _whole_number(cpu, key, f"{place}: CPU {cpu['id']}")
             _numbers(cpu, "siblings", f"{place}: CPU {cpu['id']}", CPUS - 1)
         sizes: set[int] = set()
         for page in _mappings(cell, "pages", place):
             _refuse_double(
-                _whole(page, "size_kb", f"{place}: pages", MOST, 1),
+                _whole_number(page, "size_kb", f"{place}: pages", MOST, 1),
                 sizes,
                 f"{place}: pages of {page['size_kb']} KiB",
             )
-            _whole(page, "count", f"{place}: pages of {page['size_kb']} KiB", 2**52)
+            _whole_number(page, "count", f"{place}: pages of {page['size_kb']} KiB", 2**52)
             if page.get("free") is not None:
-                _whole(page, "free", f"{place}: pages of {page['size_kb']} KiB", 2**52)
+                _whole_number(page, "free", f"{place}: pages of {page['size_kb']} KiB", 2**52)
 
 
 def devices(facts: Mapping[str, Any], where: str) -> None:
@@ -68,7 +70,8 @@ def devices(facts: Mapping[str, Any], where: str) -> None:
         address = device.get("address")
         if not isinstance(address, str) or not _ADDRESS.fullmatch(address):
             raise DroverError(
-                f"{where}: pci_devices: address must be a PCI address such as 0000:3b:00.0, not {shown(address)}."
+                f"{where}: pci_devices: address must be a PCI address such as 0000:3b:00.0, not"
+                f" {shown(address)}."
             )
         place = f"{where}: pci_devices, {address}"
         _refuse_double(address, addresses, place)
@@ -82,22 +85,24 @@ def devices(facts: Mapping[str, Any], where: str) -> None:
                 isinstance(device[key], str) and form.fullmatch(device[key])
             ):
                 raise DroverError(
-                    f"{place}: {key} must be in hexadecimal digits as hypervisor_info has it, not {shown(device[key])}."
+                    f"{place}: {key} must be in hexadecimal digits as hypervisor_info has it, not"
+                    f" {shown(device[key])}."
                 )
         if device.get("dev_type") not in (None, *DEV_TYPES):
             raise DroverError(
-                f"{place}: dev_type must be {', '.join(DEV_TYPES)}, not {shown(device['dev_type'])}."
+                f"{place}: dev_type must be {', '.join(DEV_TYPES)}, not"
+                f" {shown(device['dev_type'])}."
             )
         for key in ("numa_node", "iommu_group"):
             if device.get(key) is not None:
-                _whole(device, key, place)
+                _whole_number(device, key, place)
         for key in ("interface", "vdpa"):
             if not isinstance(device.get(key), (str, type(None))):
                 raise DroverError(f"{place}: {key} must be a text, not {shown(device[key])}.")
     for kind in facts.get("mdev_types") or []:
         _name(kind, "parent", f"{where}: mdev_types")
         _name(kind, "type", f"{where}: mdev_types")
-        _whole(kind, "available_instances", f"{where}: mdev_types, {kind['type']}", 2**20)
+        _whole_number(kind, "available_instances", f"{where}: mdev_types, {kind['type']}", 2**20)
     uuids: set[str] = set()
     for mdev in facts.get("mdev_devices") or []:
         if not is_uuid(mdev.get("uuid")):
@@ -153,18 +158,20 @@ def of_domain(facts: Mapping[str, Any], where: str) -> None:
     _numbers(numa.get("memory") or {}, "nodes", f"{where}: memory", _CELLS)
     guests: set[int] = set()
     for cell in _mappings(numa, "cells", where):
-        number = _whole(cell, "id", f"{where}: cells", _CELLS)
+        number = _whole_number(cell, "id", f"{where}: cells", _CELLS)
         _refuse_double(number, guests, f"{where}: cell {number}")
-        _whole(cell, "memory_mb", f"{where}: cell {number}")
+        _whole_number(cell, "memory_mb", f"{where}: cell {number}")
         _numbers(cell, "cpus", f"{where}: cell {number}", CPUS - 1, needed=True)
         _numbers(cell, "nodes", f"{where}: cell {number}", _CELLS)
     for page in _mappings(numa, "pages", where):
         if page.get("size_kb") is not None:
-            _whole(page, "size_kb", f"{where}: pages", MOST, 1)
+            _whole_number(page, "size_kb", f"{where}: pages", MOST, 1)
         _numbers(page, "cells", f"{where}: pages", _CELLS, needed=True)
 
 
-def _whole(data: Mapping[str, Any], name: str, where: str, most: int = MOST, least: int = 0) -> int:
+def _whole_number(
+    data: Mapping[str, Any], name: str, where: str, most: int = MOST, least: int = 0
+) -> int:
     value = data.get(name)
     if not is_whole(value, least, most):
         raise DroverError(

@@ -102,7 +102,8 @@ def read_reserved_pages(
         pages = _from_text(entry, where) if isinstance(entry, str) else entry
         if not isinstance(pages, dict):
             raise DroverError(
-                f"{where} must be a list such as [{{node: 0, size: 2MiB, count: 64}}], not {validation.shown(entry)}."
+                f"{where} must be a list such as [{{node: 0, size: 2MiB, count: 64}}], not"
+                f" {validation.shown(entry)}."
             )
         validation.check_keys(where, pages, ("node", "size", "count"))
         node, count = (
@@ -141,7 +142,8 @@ def _size_kb(value: Any, where: str) -> int:
     )
     if match is None or not int(match[1]):
         raise DroverError(
-            f"{where}: size must be a number of KiB or a size such as 2MiB or 1GiB, not {validation.shown(value)}."
+            f"{where}: size must be a number of KiB or a size such as 2MiB or 1GiB, not"
+            f" {validation.shown(value)}."
         )
     return int(match[1]) * _UNITS[(match[2] or "").upper()]
 

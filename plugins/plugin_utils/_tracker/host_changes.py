@@ -32,16 +32,17 @@ def remove(connection: Connection, host: str, now: float) -> dict[str, Any]:
     there = instances.listing(connection, host=host)
     lost = there[0]["uuid"] if there else ""
     names = [each["name"] for each in there] or (
-        ["room that is claimed there"] if _allocated(connection, host) else []
+        ["room that is claimed there"] if _has_allocations(connection, host) else []
     )
-    _refuse(host, "not removed", names, _under_way(connection, host), lost)
+    _refuse_change(host, "not removed", names, _under_way(connection, host), lost)
     nodes = sorted(node for dummy, node in compute_nodes.by_host(connection, [host]))
     evacuated = sorted({each["name"] for each in evacuations.left_behind(connection, [host])})
     aggregates_left = aggregates.leave(connection, host)
     record.withdraw(connection, host, now)
     if compute_nodes.by_host(connection, [host]):
         raise DroverError(
-            f"Host {host} was not removed: something is still allocated on its compute nodes. drover.compute.audit names it, with the command."
+            f"Host {host} was not removed: something is still allocated on its compute nodes."
+            " drover.compute.audit names it, with the command."
         )
     return {"nodes": nodes, "aggregates": aggregates_left, "evacuated": evacuated}
 
@@ -56,9 +57,10 @@ def rename(connection: Connection, host: str, new_name: str) -> dict[str, object
     services.get(connection, host)
     if not new_name.strip() or new_name == host:
         raise DroverError(
-            f"Host {host} was not renamed: its new name is {new_name!r}. Give the name that the inventory has for it now."
+            f"Host {host} was not renamed: its new name is {new_name!r}. Give the name that the"
+            " inventory has for it now."
         )
-    _refuse(host, "not renamed", [], _under_way(connection, host))
+    _refuse_change(host, "not renamed", [], _under_way(connection, host))
     if services.order(connection, [new_name]):
         _take_over(connection, host, new_name)
     host_names.rename(connection, host, new_name)
@@ -76,7 +78,7 @@ def refuse_exchange(connection: Connection, host: str, shown: Collection[str]) -
         for each in instances.listing(connection, host=host)
         if each["uuid"] not in shown
     ]
-    _refuse(host, "not replaced", missing, _under_way(connection, host))
+    _refuse_change(host, "not replaced", missing, _under_way(connection, host))
 
 
 def _take_over(connection: Connection, host: str, new_name: str) -> None:
@@ -88,15 +90,16 @@ def _take_over(connection: Connection, host: str, new_name: str) -> None:
     if compute_nodes.by_host(connection, [new_name]):
         if not compute_nodes.same_machine(both.get(host), both.get(new_name)):
             raise DroverError(
-                f"Host {host} was not renamed: {new_name} is in the store, and is another machine. To take {host} out of the store, leave the new "
-                "name out."
+                f"Host {host} was not renamed: {new_name} is in the store, and is another machine."
+                f" To take {host} out of the store, leave the new name out."
             )
         names = [each["name"] for each in instances.listing(connection, host=new_name)]
-        if names or _allocated(connection, new_name):
+        if names or _has_allocations(connection, new_name):
             raise DroverError(
-                f"Host {host} was not renamed: {new_name} is the same machine, and the store has {some(names) or 'room that is taken'} under that "
-                f"name. drover.compute.audit names what is where. Take {new_name} out of the inventory, run drover.compute.discover, then rename "
-                "again."
+                f"Host {host} was not renamed: {new_name} is the same machine, and the store has"
+                f" {some(names) or 'room that is taken'} under that name. drover.compute.audit"
+                f" names what is where. Take {new_name} out of the inventory, run"
+                " drover.compute.discover, then rename again."
             )
     aggregates.leave(connection, new_name)
     nodes = compute_nodes.by_host(connection, [new_name])
@@ -104,26 +107,29 @@ def _take_over(connection: Connection, host: str, new_name: str) -> None:
     services.remove_without_nodes(connection, [new_name])
 
 
-def _refuse(
+def _refuse_change(
     host: str, what: str, on_it: Sequence[str], under_way: Sequence[str], lost: str = ""
 ) -> None:
     sentences = list(under_way)
     if on_it and what == "not removed":
         sentences.append(
-            f"the store has {some(on_it)} on it. Move what it has (drover.compute.drain); if it is dead, drover.compute.evacuate; what is to go, "
-            "drover.compute.instance_delete"
+            f"the store has {some(on_it)} on it. Move what it has (drover.compute.drain); if it is"
+            " dead, drover.compute.evacuate; what is to go, drover.compute.instance_delete"
             + (
                 ". Of one that was lost with the machine, such as "
-                f'{on_it[0]}: ansible localhost -m drover.compute.allocation -a \'{{"state": "released", "instances": ["{lost}"]}}\''
+                f'{on_it[0]}: ansible localhost -m drover.compute.allocation -a \'{{"state":'
+                f' "released", "instances": ["{lost}"]}}\''
                 if lost
                 else " (drover.compute.audit names what is claimed)"
             )
         )
     elif on_it:
         sentences.append(
-            f"the store has {some(on_it)} on it, and the machine that answers does not show {'it' if len(on_it) == 1 else 'them'}. Put the disks of "
-            "the old machine into the new one, and define its guests there; or, if the old machine is off for good, take the new one off the "
-            "network and run drover.compute.evacuate first, and release what was lost (docs/hosts.md)"
+            f"the store has {some(on_it)} on it, and the machine that answers does not show"
+            f" {'it' if len(on_it) == 1 else 'them'}. Put the disks of the old machine into the new"
+            " one, and define its guests there; or, if the old machine is off for good, take the"
+            " new one off the network and run drover.compute.evacuate first, and release what was"
+            " lost (docs/hosts.md)"
         )
     if sentences:
         raise DroverError(
@@ -132,7 +138,7 @@ def _refuse(
         )
 
 
-def _allocated(connection: Connection, host: str) -> bool:
+def _has_allocations(connection: Connection, host: str) -> bool:
     """Return True if an instance, a claim or an open move has something allocated on the host.
 
     Allocations of evacuated instances do not count.
@@ -161,10 +167,12 @@ def _under_way(connection: Connection, host: str) -> list[str]:
     ]
     if any(each["host"] == host and each["stage"] != "done" for each in rolling.read(connection)):
         sentences.append(
-            "a rolling maintenance with it is open: run drover.compute.rolling_maintenance again, or drover.compute.undrain"
+            "a rolling maintenance with it is open: run drover.compute.rolling_maintenance again,"
+            " or drover.compute.undrain"
         )
     sentences += [
-        f"it is shut out of shared storage by {each['fence']}: lift that first (drover.compute.undrain)"
+        f"it is shut out of shared storage by {each['fence']}: lift that first"
+        " (drover.compute.undrain)"
         for each in storage_fences.read(connection, host)
     ]
     return sentences

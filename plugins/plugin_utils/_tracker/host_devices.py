@@ -75,7 +75,8 @@ def pci_devices(facts: Sequence[Entry], specs: Any, where: str) -> list[Reported
             continue
         if spec.rule.tags.get("remote_managed") == "true" and device["dev_type"] == PHYSICAL:
             raise DroverError(
-                f"{where}: {device['address']} is a physical function, which cannot be remote_managed. Name its functions."
+                f"{where}: {device['address']} is a physical function, which cannot be"
+                " remote_managed. Name its functions."
             )
         devices.append(
             {
@@ -161,7 +162,8 @@ def mdev_types(
     )
     if twice:
         raise DroverError(
-            f"{where}: {twice[0]} stands there twice. Keep each type once, with the addresses of all its devices."
+            f"{where}: {twice[0]} stands there twice. Keep each type once, with the addresses of"
+            " all its devices."
         )
     warnings: list[str] = []
     by_address: dict[str, _Group] = {}
@@ -170,15 +172,17 @@ def mdev_types(
         for address in group.addresses:
             if address in by_address:
                 raise DroverError(
-                    f"{where}: {address} has two types, {by_address[address].type} and {group.type}. Give it one."
+                    f"{where}: {address} has two types, {by_address[address].type} and"
+                    f" {group.type}. Give it one."
                 )
             by_address[address] = group
         if not group.addresses and default is None:
             default = group
         elif not group.addresses:
             warnings.append(
-                f"{where}: {group.type} is ignored: it has no device_addresses, and {default.type if default else ''} takes all other "
-                "devices. Give it the addresses of its devices."
+                f"{where}: {group.type} is ignored: it has no device_addresses, and"
+                f" {default.type if default else ''} takes all other devices. Give it the addresses"
+                " of its devices."
             )
     counts: dict[tuple[str, str], int] = {}
     for each in mediated:
@@ -209,7 +213,8 @@ def mdev_types(
         )
     made_types = {each["type"] for each in described}
     warnings += [
-        f"{where}: no device of this host makes {group.type}. It has: {', '.join(sorted({str(each['type']) for each in kinds})) or 'none'}."
+        f"{where}: no device of this host makes {group.type}. It has:"
+        f" {', '.join(sorted({str(each['type']) for each in kinds})) or 'none'}."
         for group in groups
         if group.type not in made_types and (group.addresses or group is default)
     ]
@@ -221,12 +226,14 @@ def _group(given: Mapping[str, object], where: str) -> _Group:
     name = given.get("type")
     if not isinstance(name, str) or not name:
         raise DroverError(
-            f"{where}: type must be the name of a type, such as nvidia-35, not {validation.shown(name)}."
+            f"{where}: type must be the name of a type, such as nvidia-35, not"
+            f" {validation.shown(name)}."
         )
     addresses = given.get("device_addresses") or []
     if not isinstance(addresses, list) or not all(isinstance(each, str) for each in addresses):
         raise DroverError(
-            f"{where}, {name}: device_addresses must be a list such as [0000:84:00.0], not {validation.shown(addresses)}."
+            f"{where}, {name}: device_addresses must be a list such as [0000:84:00.0], not"
+            f" {validation.shown(addresses)}."
         )
     addresses = [each.lower() for each in addresses]
     wrong = [each for each in addresses if ":" in each and not _ADDRESS.fullmatch(each)]

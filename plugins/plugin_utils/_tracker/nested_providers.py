@@ -103,7 +103,8 @@ def of_pci_devices(
     where = f"{where}: pci_device_specs (drover_pci_device_specs)"
     if any(spec.get("devname") for spec in specs):
         raise DroverError(
-            f"{where}: devname does not go with pci_report_in_placement. Name the device by its address."
+            f"{where}: devname does not go with pci_report_in_placement. Name the device by its"
+            " address."
         )
     cards: dict[str, list[ReportedPciDevice]] = {}
     for device in devices:
@@ -116,20 +117,24 @@ def _provider(key: str, members: Sequence[ReportedPciDevice], where: str) -> Nes
     names = " and ".join(each["address"] for each in members[:2])
     if len(members) > 1 and any(each["dev_type"] == PHYSICAL for each in members):
         raise DroverError(
-            f"{where}: {names} are a physical function and one of its virtual ones. Give away one kind of them."
+            f"{where}: {names} are a physical function and one of its virtual ones. Give away one"
+            " kind of them."
         )
     if len({class_of(each) for each in members}) > 1:
         raise DroverError(
-            f"{where}: {names} are of one card and have different resource classes. Give them one resource_class."
+            f"{where}: {names} are of one card and have different resource classes. Give them one"
+            " resource_class."
         )
     if len({frozenset(_traits(each)) for each in members}) > 1:
         raise DroverError(
-            f"{where}: {names} are of one card and have different traits. Give them the same traits and live_migratable."
+            f"{where}: {names} are of one card and have different traits. Give them the same traits"
+            " and live_migratable."
         )
     for device in members:
         if "one_time_use" in device["tags"] and device["dev_type"] not in (PLAIN, PHYSICAL):
             raise DroverError(
-                f"{where}: {device['address']} is a virtual function, which cannot have one_time_use. Take it out."
+                f"{where}: {device['address']} is a virtual function, which cannot have"
+                " one_time_use. Take it out."
             )
     return {
         "key": key,
@@ -161,12 +166,17 @@ def refuse_one_time_use(devices: Iterable[ReportedPciDevice], where: str, is_on:
     for device in devices:
         if device["tags"].get("one_time_use") != "true":
             continue
-        start = f"{where}: pci_device_specs (drover_pci_device_specs): {device['address']} has one_time_use, which"
+        start = (
+            f"{where}: pci_device_specs (drover_pci_device_specs): {device['address']} has"
+            " one_time_use, which"
+        )
         if not is_on:
             raise DroverError(
-                f"{start} needs pci_report_in_placement (drover_pci_report_in_placement). Set it, or take one_time_use out."
+                f"{start} needs pci_report_in_placement (drover_pci_report_in_placement). Set it,"
+                " or take one_time_use out."
             )
         if not is_reported(device):
             raise DroverError(
-                f"{start} does not go with physical_network: such devices have no resource provider. Take one of them out."
+                f"{start} does not go with physical_network: such devices have no resource"
+                " provider. Take one of them out."
             )

@@ -125,7 +125,8 @@ def _refuse_wrong_addresses(options: Options, name: str) -> None:
         reason = why_not(address) if address else None
         if reason is not None:
             raise DroverError(
-                f"Compute node {name}: drover_{option} is {validation.shown(address)}: {reason}. Correct it; nothing was recorded."
+                f"Compute node {name}: drover_{option} is {validation.shown(address)}: {reason}."
+                " Correct it; nothing was recorded."
             )
 
 
@@ -140,7 +141,8 @@ def describe(facts: HostFacts, options: Options) -> NodeReport:
     _refuse_wrong_addresses(options, facts.name)
     if "," in (options.get("availability_zone") or ""):
         raise DroverError(
-            f"{where}: availability_zone {options['availability_zone']!r} names several zones; a host is in one."
+            f"{where}: availability_zone {options['availability_zone']!r} names several zones; a"
+            " host is in one."
         )
     migration_uri, warnings = _migration_uri(facts, options)
     domains = [domain.describe(each) for each in facts.domains]
@@ -207,8 +209,9 @@ def _migration_uri(facts: HostFacts, options: Options) -> tuple[str | None, list
     if uri is not None:
         return uri, []
     return None, [
-        f"Host {host} cannot be reached by its name in the inventory, which is no host name, so nothing is moved to it. Set its "
-        "drover_migration_uri, such as qemu+ssh://root@kvm1.example.com/system."
+        f"Host {host} cannot be reached by its name in the inventory, which is no host name, so"
+        " nothing is moved to it. Set its drover_migration_uri, such as"
+        " qemu+ssh://root@kvm1.example.com/system."
     ]
 
 
@@ -220,9 +223,9 @@ def _of_domains(name: str, domains: Sequence[domain.DomainReport]) -> list[str]:
     )
     if transient:
         warnings.append(
-            f"{some(transient)} on {name} {'is' if len(transient) == 1 else 'are'} transient: libvirt has no definition, and loses the guest when it is off. "
-            "Define it there: virsh dumpxml "
-            "--security-info NAME > NAME.xml, then virsh define NAME.xml."
+            f"{some(transient)} on {name} {'is' if len(transient) == 1 else 'are'} transient:"
+            " libvirt has no definition, and loses the guest when it is off. Define it there:"
+            " virsh dumpxml --security-info NAME > NAME.xml, then virsh define NAME.xml."
         )
     return warnings + [sentence for each in domains for sentence in each["warnings"]]
 
@@ -354,8 +357,8 @@ def _patterns(value: Any, where: str) -> list[str]:
             or pattern.rstrip("*") in ("/dev/", "/dev/mapper/")
         ):
             raise DroverError(
-                f"{where}: shared_block_devices (drover_shared_block_devices) has {pattern!r}. Give paths below /dev that mean shared "
-                "devices alone, such as /dev/mapper/san-*."
+                f"{where}: shared_block_devices (drover_shared_block_devices) has {pattern!r}. Give"
+                " paths below /dev that mean shared devices alone, such as /dev/mapper/san-*."
             )
     return list(value or [])
 
@@ -418,12 +421,13 @@ def _inventories(facts: HostFacts, sets: CpuSets, options: Options) -> dict[str,
         ratio = options.get(source.ratio) if source.ratio else source.initial_ratio
         if not 0 <= reserved <= total:
             raise DroverError(
-                f"Compute node {name}: {reserved} of {resource} cannot be reserved of the {total} it has. "
-                "Change the drover_reserved_host_* variables of this host."
+                f"Compute node {name}: {reserved} of {resource} cannot be reserved of the {total}"
+                " it has. Change the drover_reserved_host_* variables of this host."
             )
         if ratio is not None and ratio <= 0:
             raise DroverError(
-                f"Compute node {name}: the allocation ratio of {resource} is {ratio:g}; it must be above 0."
+                f"Compute node {name}: the allocation ratio of {resource} is {ratio:g}; it must be"
+                " above 0."
             )
         inventories[resource] = {
             "total": total,
@@ -451,25 +455,26 @@ def _cpu_sets(facts: HostFacts, options: Options) -> CpuSets:
         missing = sorted(chosen - online)
         if missing:
             raise DroverError(
-                f"{where} has CPUs that are not online: {', '.join(map(str, missing))}. Online are {format_cpu_set(online) or 'none'}. Correct the "
-                "variable of this host, or bring the CPUs online."
+                f"{where} has CPUs that are not online: {', '.join(map(str, missing))}. Online are"
+                f" {format_cpu_set(online) or 'none'}. Correct the variable of this host, or bring"
+                " the CPUs online."
             )
     both = sorted(sets.get("cpu_shared_set", set()) & sets.get("cpu_dedicated_set", set()))
     if both:
         raise DroverError(
-            f"Compute node {name}: CPUs {', '.join(map(str, both))} are in drover_cpu_shared_set and in drover_cpu_dedicated_set. Take them out of "
-            "one."
+            f"Compute node {name}: CPUs {', '.join(map(str, both))} are in drover_cpu_shared_set"
+            " and in drover_cpu_dedicated_set. Take them out of one."
         )
     if "vcpu_pin_set" in sets and len(sets) > 1:
         other = next(each for each in sets if each != "vcpu_pin_set")
         raise DroverError(
-            f"Compute node {name}: vcpu_pin_set (drover_vcpu_pin_set) is the former option for cpu_shared_set and cpu_dedicated_set, and does "
-            f"not go with {other}. Remove it."
+            f"Compute node {name}: vcpu_pin_set (drover_vcpu_pin_set) is the former option for"
+            f" cpu_shared_set and cpu_dedicated_set, and does not go with {other}. Remove it."
         )
     if "cpu_dedicated_set" in sets and options.get("reserved_host_cpus"):
         raise DroverError(
-            f"Compute node {name}: reserved_host_cpus (drover_reserved_host_cpus) does not go with cpu_dedicated_set. Keep CPUs for the host by "
-            "leaving them out of both sets."
+            f"Compute node {name}: reserved_host_cpus (drover_reserved_host_cpus) does not go with"
+            " cpu_dedicated_set. Keep CPUs for the host by leaving them out of both sets."
         )
     if "cpu_dedicated_set" in sets:
         dedicated = frozenset(sets["cpu_dedicated_set"])

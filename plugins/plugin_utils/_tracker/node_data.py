@@ -91,7 +91,7 @@ def reports(
                 if isinstance(data.get(name), str)
             }
         )
-        _check(data, where)
+        _check_data(data, where)
         by_host.setdefault(data["host"], []).append(
             node.describe(_facts(data, where), {**options, **data})
         )
@@ -111,7 +111,7 @@ def _facts(data: Mapping[str, object], where: str) -> HostFacts:
     return checked_facts.of_people(facts, f"Compute node {facts['hypervisor_hostname']}", where)
 
 
-def _check(data: Mapping[str, Any], where: str) -> None:
+def _check_data(data: Mapping[str, Any], where: str) -> None:
     validation.check_keys(where, data, sorted(KNOWN))
     for name in _AMOUNTS:
         # The store has a row for each CPU number.
@@ -129,7 +129,8 @@ def _check(data: Mapping[str, Any], where: str) -> None:
         value = data.get(name)
         if value is not None and not isinstance(value, types):
             raise DroverError(
-                f"{where}: {name} must be a {'mapping' if dict in types else 'list'}, not {value!r}."
+                f"{where}: {name} must be a {'mapping' if dict in types else 'list'}, not"
+                f" {value!r}."
             )
     names = data.get("traits") or []
     if not isinstance(names, list) or not all(
@@ -142,6 +143,7 @@ def _check(data: Mapping[str, Any], where: str) -> None:
     cells = data.get("numa_cells") or []
     if not isinstance(cells, list) or not all(isinstance(each, dict) for each in cells):
         raise DroverError(
-            f"{where}: numa_cells must be a list of mappings as hypervisor_info returns it, not {shown(cells)}."
+            f"{where}: numa_cells must be a list of mappings as hypervisor_info returns it, not"
+            f" {shown(cells)}."
         )
     hardware_facts.cells(cells, where)

@@ -58,9 +58,11 @@ def of_host(connection: Connection, host: str) -> list[ListedPool]:
                 "traits": sorted(pool["traits"]),
                 "total_gb": row.total if row is not None else None,
                 "reserved_gb": reserved,
-                "capacity_gb": int((row.total - reserved) * row.allocation_ratio)
-                if row is not None and reserved is not None
-                else None,
+                "capacity_gb": (
+                    int((row.total - reserved) * row.allocation_ratio)
+                    if row is not None and reserved is not None
+                    else None
+                ),
                 "used_gb": row.used if row is not None else None,
                 "physical_used_gb": shown.get("allocation_gb"),
             }

@@ -31,7 +31,7 @@ Reported = Mapping[int, Mapping[str, DomainReport]]
 Stale = Collection[tuple[str, int]]
 
 
-class Findings(TypedDict):
+class DiscoveryResults(TypedDict):
     """The results of a discovery, by uuids of instances."""
 
     #: (Node id, domain) of the instances at their place in the store.
@@ -51,7 +51,7 @@ def reconcile(
     moving: Collection[str],
     stale: Stale = (),
     old: Collection[int] = (),
-) -> Findings:
+) -> DiscoveryResults:
     """Compare one discovery with the store.
 
     :param instances: dict uuid -> row (uuid, name, compute_node_id, state) of the instances
@@ -61,7 +61,7 @@ def reconcile(
     :param old: ids of nodes with a last report from another look. An instance that they showed then
         and others show now is not a double, because it may have moved.
     """
-    result: Findings = {
+    result: DiscoveryResults = {
         "here": {},
         "adopted": [],
         "moved": [],

@@ -126,7 +126,7 @@ class Record:
         self._devices = devices.read_all(connection, list(reports))
         return changed or bool(returned or changed_nodes or changed_zones)
 
-    def _write_providers(self) -> node_providers.Written:
+    def _write_providers(self) -> node_providers.NodeWrite:
         """Write the providers of the nodes, and of the pools that they share."""
         walk, node_specs = self._walk, {}
         for key, node in walk.nodes.items():
@@ -138,9 +138,11 @@ class Record:
                 node["inventories"],
                 node["traits"] | disabled,
                 (facts or {}).get("traits"),
-                record_hardware.children(node, uuid, walk.names[key], facts)
-                if node["nested"] or node["storage_pools"]
-                else {},
+                (
+                    record_hardware.children(node, uuid, walk.names[key], facts)
+                    if node["nested"] or node["storage_pools"]
+                    else {}
+                ),
             )
         pools = walk.shared.part(self._rows[key].uuid for key in sorted(walk.nodes))
         hosts = {host for host, _name in walk.nodes}

@@ -92,12 +92,14 @@ class Amounts:
             if uuid in changing:
                 # Keep the claim for a disk that its host does not show yet.
                 resources[DISK] = max(resources[DISK], has.get(DISK, 0))
-            taken = self._taken(node, domain, resources, before.get(uuid, {}), on_pools)
+            taken = self._amounts_by_provider(
+                node, domain, resources, before.get(uuid, {}), on_pools
+            )
             if before.get(uuid, {}) != taken:
                 self.claims[uuid] = taken
             self.columns[uuid] = _columns(row, node, domain, resources, groups)
 
-    def _taken(
+    def _amounts_by_provider(
         self,
         node: int,
         domain: DomainReport,
@@ -123,9 +125,10 @@ class Amounts:
     ) -> allocations.Held:
         """Return the amounts of an instance on its node and on providers that share with it.
 
-        libvirt does not show some amounts, such as addresses and custom classes. They stay as claimed,
-        on the node's own providers and on providers that share with it. Amounts that libvirt shows stay
-        at their claim too, or else go to the node; a disk goes to the disk provider of the node.
+        libvirt does not show some amounts, such as addresses and custom classes. They stay as
+        claimed, on the node's own providers and on providers that share with it. Amounts that
+        libvirt shows stay at their claim too, or else go to the node; a disk goes to the disk
+        provider of the node.
         """
         served = {
             key: held[key]
@@ -174,9 +177,11 @@ def _columns(
         "name": domain["columns"]["name"],
         "compute_node_id": node,
         "state": "active",
-        "server_group_id": row.server_group_id
-        if row is not None and row.server_group_id
-        else groups.get(metadata.get("server_group") or ""),
+        "server_group_id": (
+            row.server_group_id
+            if row is not None and row.server_group_id
+            else groups.get(metadata.get("server_group") or "")
+        ),
         **{key: resources.get(name, 0) for name, key in KEYS.items()},
         **kept,
         # The metadata is the only place of the policy: a removed policy is no longer valid.

@@ -50,8 +50,12 @@ def claim(
         return
     own, disk = _providers(connection, node)
     places = {
-        name: pools.ids.get(node.id, {}).get(name)
-        or next((key for key, amounts in allocated.items() if name in amounts), disk.get(own, own))
+        name: (
+            pools.ids.get(node.id, {}).get(name)
+            or next(
+                (key for key, amounts in allocated.items() if name in amounts), disk.get(own, own)
+            )
+        )
         for name in more
     }
     holdings = allocations.Holdings(connection, {}, now, drop=[uuid])
@@ -74,9 +78,10 @@ def claim(
         )
         if reason:
             raise DroverError(
-                f"Instance {foreseen['columns']['name']} on {host}: there is no room for the disk ({reason}). Nothing was done: make room, or raise "
-                f"{'drover_disk_allocation_ratio' if name == DISK else 'the allocation_ratio of the pool in drover_storage_pools'} of that host "
-                "and discover it.",
+                f"Instance {foreseen['columns']['name']} on {host}: there is no room for the disk"
+                f" ({reason}). Nothing was done: make room, or raise"
+                f" {'drover_disk_allocation_ratio' if name == DISK else 'the allocation_ratio of the pool in drover_storage_pools'}"
+                " of that host and discover it.",
                 cause="no_room",
                 host=host,
             )
@@ -115,7 +120,8 @@ def _node(connection: Connection, uuid: str, host: str, foreseen: DomainReport) 
     if node is None or node.host != host:
         where = node.host if node is not None else "no host"
         raise DroverError(
-            f"Instance {foreseen['columns']['name']} is on {where} by now, not on {host}. Nothing was done: run this again."
+            f"Instance {foreseen['columns']['name']} is on {where} by now, not on {host}. Nothing"
+            " was done: run this again."
         )
     return node
 

@@ -32,8 +32,8 @@ def record_built(
     if row is None or node is None or node.host != host:
         where = node.host if node is not None else "no host"
         raise DroverError(
-            f"Instance {domain['columns']['name']} ({uuid}) was built on {host}, but the store has its claim on "
-            f"{where}. Run drover.compute.discover, which records what really runs."
+            f"Instance {domain['columns']['name']} ({uuid}) was built on {host}, but the store has"
+            f" its claim on {where}. Run drover.compute.discover, which records what really runs."
         )
     _write_domain(connection, node, domain, now)
     Hardware.of_node(connection, node, domain).write_one()

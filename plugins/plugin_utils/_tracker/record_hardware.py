@@ -24,7 +24,7 @@ Shown = Mapping[int, Mapping[str, DomainReport]]
 
 def children(
     node: NodeReport, uuid: str, name: str, before: Mapping[str, Any] | None
-) -> dict[str, discovered_children.Child]:
+) -> dict[str, discovered_children.ChildProvider]:
     """Return the providers of devices and pools below the provider of a node, by their uuids.
 
     :param uuid: the uuid of the node; ``name`` is the name of its provider.
@@ -32,7 +32,7 @@ def children(
     """
     traits_before = (before or {}).get("nested_providers") or {}
     return {
-        provider_uuids.uuid_of(uuid, each["key"]): discovered_children.Child(
+        provider_uuids.uuid_of(uuid, each["key"]): discovered_children.ChildProvider(
             f"{name}_{each['name']}",
             provider_uuids.uuid_of(uuid, each["parent"]) if each["parent"] else None,
             each["resource_class"],

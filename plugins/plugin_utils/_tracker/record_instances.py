@@ -233,11 +233,15 @@ def _unmeasured(name: str, host: str, pool: str | None) -> str:
         # A running pool lists its contents from its start or its last refresh.
         where, start = (
             f"the storage pool {pool}",
-            f"start the pool (virsh pool-start {shlex.quote(pool)}), or read it anew if it runs (virsh pool-refresh {shlex.quote(pool)}),",
+            (
+                f"start the pool (virsh pool-start {shlex.quote(pool)}), or read it anew if it runs"
+                f" (virsh pool-refresh {shlex.quote(pool)}),"
+            ),
         )
     return (
-        f"Instance {name} on {host}: the size of its disks in {where} is not known, so they count as nothing and others may get their space. "
-        f"On {host}{f' {start} and' if start else ''} see that the disks are there, and run drover.compute.discover again."
+        f"Instance {name} on {host}: the size of its disks in {where} is not known, so they count"
+        f" as nothing and others may get their space. On {host}{f' {start} and' if start else ''}"
+        " see that the disks are there, and run drover.compute.discover again."
     )
 
 

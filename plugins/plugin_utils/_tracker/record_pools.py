@@ -24,7 +24,7 @@ from .sharing_facts import uuid_of
 
 def children(
     node: NodeReport, uuid: str, prefix: str, known: Mapping[str, Collection[str]]
-) -> dict[str, discovered_children.Child]:
+) -> dict[str, discovered_children.ChildProvider]:
     """Return the providers of the unshared pools of a node, by their uuids.
 
     :param uuid: the uuid of the node.
@@ -36,7 +36,7 @@ def children(
         key = storage_pools.key_of(pool["name"])
         if pool["shared_id"]:
             continue
-        by_uuid[provider_uuids.uuid_of(uuid, key)] = discovered_children.Child(
+        by_uuid[provider_uuids.uuid_of(uuid, key)] = discovered_children.ChildProvider(
             f"{prefix}{key}",
             None,
             pool["resource_class"],
@@ -49,7 +49,9 @@ def children(
     return by_uuid
 
 
-def merge(pools: dict[str, sharing.Pool], uuid: str, pool: storage_pools.StoragePool) -> None:
+def merge(
+    pools: dict[str, sharing.SharingProvider], uuid: str, pool: storage_pools.StoragePool
+) -> None:
     """Add the report of a node on a shared pool.
 
     :param pools: the shared pools by the uuid of their provider, changed in place.

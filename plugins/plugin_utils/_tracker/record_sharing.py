@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .._placement.shared_pools import DISK, Addresses, SharedPools, contradiction
-from .._placement.sharing import Pool
+from .._placement.sharing import SharingProvider
 from . import record_pools
 from .node import NodeReport
 from .sharing_facts import uuid_of
@@ -23,8 +23,8 @@ class SharedParts:
 
     def __init__(self) -> None:
         # The keys are uuids of aggregates: pools, their origins, their traits now and before.
-        self._instances: dict[str, Pool] = {}
-        self._further: dict[str, Pool] = {}
+        self._instances: dict[str, SharingProvider] = {}
+        self._further: dict[str, SharingProvider] = {}
         self._origins: dict[str, str] = {}
         self._traits: dict[str, set[str]] = {}
         self._reported: dict[str, set[str]] = {}

@@ -53,10 +53,15 @@ def refuse(connection: Connection, reports: Mapping[str, Sequence[NodeReport]]) 
 def _sentence(host: str, twins: Sequence[str], identity: Mapping[str, Sequence[str]]) -> str:
     other = twins[0]
     return (
-        f"Host {host} is the same machine as {' and '.join(twins)} ({machine.described(identity['host_uuids'], next(iter(identity['machine_ids']), None))}): "
-        f"one machine has one name, or its room counts twice. Nothing of {host} was recorded. Is the address of {host} or of {other} wrong, then "
-        f"correct it in the inventory (ansible_host), and run drover.compute.discover. Is {host} the new name of {other}: take {other} out of the "
-        f"inventory, and run ansible-playbook drover.compute.host_remove -e drover_host={other} -e drover_new_name={host}. Is it one machine that "
-        f"is in the inventory twice: take one of the names out; if that is {other}, run the same command. Are they two machines that were cloned: "
-        "give each a host_uuid of its own in libvirtd.conf (virtqemud.conf) and a machine id of its own (systemd-machine-id-setup), and restart libvirt."
+        f"Host {host} is the same machine as {' and '.join(twins)}"
+        f" ({machine.described(identity['host_uuids'], next(iter(identity['machine_ids']), None))}):"
+        f" one machine has one name, or its room counts twice. Nothing of {host} was recorded. Is"
+        f" the address of {host} or of {other} wrong, then correct it in the inventory"
+        f" (ansible_host), and run drover.compute.discover. Is {host} the new name of {other}: take"
+        f" {other} out of the inventory, and run ansible-playbook drover.compute.host_remove -e"
+        f" drover_host={other} -e drover_new_name={host}. Is it one machine that is in the"
+        f" inventory twice: take one of the names out; if that is {other}, run the same command."
+        " Are they two machines that were cloned: give each a host_uuid of its own in"
+        " libvirtd.conf (virtqemud.conf) and a machine id of its own (systemd-machine-id-setup),"
+        " and restart libvirt."
     )

@@ -68,8 +68,9 @@ def declared(value: Any, where: str) -> dict[str, str]:
     names = dict(zip(value, value)) if isinstance(value, list) and _all_texts(value) else value
     if not isinstance(names, dict) or not _all_texts([*names, *names.values()]):
         raise DroverError(
-            f"{where}: shared_pools must be a list of names of storage pools, such as [nfs], or a mapping of a name "
-            f"to an id that all hosts give the pool, such as nfs: rack1, not {value!r}."
+            f"{where}: shared_pools must be a list of names of storage pools, such as [nfs], or a"
+            " mapping of a name to an id that all hosts give the pool, such as nfs: rack1, not"
+            f" {value!r}."
         )
     return names
 
@@ -81,9 +82,15 @@ def _all_texts(values: Iterable[object]) -> bool:
 def mark(pools: Iterable[PoolFacts], names: Mapping[str, str]) -> list[MarkedPool]:
     """Return the pools with the ids from the operator. These override the ids from the host."""
     return [
-        {**pool, "shared_id": f"declared:{names[pool['name']]}", "origin": pool.get("shared_id")}
-        if pool.get("name") in names
-        else {**MarkedPool(), **pool}
+        (
+            {
+                **pool,
+                "shared_id": f"declared:{names[pool['name']]}",
+                "origin": pool.get("shared_id"),
+            }
+            if pool.get("name") in names
+            else {**MarkedPool(), **pool}
+        )
         for pool in pools
     ]
 
@@ -130,8 +137,9 @@ def unknown(pools: Iterable[PoolFacts], names: Iterable[str], node: str) -> list
     """Return sentences on declared pools that a node does not have."""
     have = sorted(pool["name"] for pool in pools)
     return [
-        f"Compute node {node}: shared_pools (drover_shared_pools) names the pool {name}, which the host does not have "
-        f"(it has {', '.join(have) or 'none'}). Correct the name, or define the pool there."
+        f"Compute node {node}: shared_pools (drover_shared_pools) names the pool {name}, which the"
+        f" host does not have (it has {', '.join(have) or 'none'}). Correct the name, or define the"
+        " pool there."
         for name in sorted(set(names) - set(have))
     ]
 
@@ -161,7 +169,8 @@ def describe_ip_pools(value: Any, where: str) -> dict[str, IpPool]:
             or not name.isprintable()
         ):
             raise DroverError(
-                f"{where}: the name of an IP pool must be a text of 1 to {_LONGEST_NAME} characters, not {name!r}."
+                f"{where}: the name of an IP pool must be a text of 1 to {_LONGEST_NAME}"
+                f" characters, not {name!r}."
             )
         place = f"{where}: ip_pools, {name}"
         validation.check_keys(place, pool, ("name", "addresses"))
@@ -201,12 +210,13 @@ def _range(text: Any, place: str) -> tuple[int, int]:
             last = ipaddress.ip_address(upper.strip()) if dash else first
         if {first.version, last.version} != {4}:
             raise DroverError(
-                f"{place}: {text} is IPv6. There is a resource class for IPv4 addresses only (IPV4_ADDRESS); "
-                "make a custom one with drover.compute.resource_provider."
+                f"{place}: {text} is IPv6. There is a resource class for IPv4 addresses only"
+                " (IPV4_ADDRESS); make a custom one with drover.compute.resource_provider."
             )
     except ValueError as problem:
         raise DroverError(
-            f"{place}: {text!r} is no network, range or address ({problem}). Write 10.0.0.0/24, 10.0.0.10-10.0.0.20 or 10.0.0.5."
+            f"{place}: {text!r} is no network, range or address ({problem}). Write 10.0.0.0/24,"
+            " 10.0.0.10-10.0.0.20 or 10.0.0.5."
         ) from None
     if int(last) < int(first):
         raise DroverError(f"{place}: {text} runs backwards. Write the lower address first.")
@@ -223,5 +233,6 @@ def _refuse_twice(ranges: Iterable[tuple[int, int, str]], where: str) -> None:
         if after[0] <= before[1]:
             pools = " and ".join(sorted({before[2], after[2]}))
             raise DroverError(
-                f"{where}: ip_pools, {pools}: {ipaddress.IPv4Address(after[0])} stands twice. An address can be given out once only."
+                f"{where}: ip_pools, {pools}: {ipaddress.IPv4Address(after[0])} stands twice. An"
+                " address can be given out once only."
             )

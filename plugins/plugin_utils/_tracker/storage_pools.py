@@ -89,14 +89,16 @@ def read(value: Any, where: str) -> list[WantedPool]:
     """
     if not isinstance(value or [], list):
         raise DroverError(
-            f"{where}: storage_pools must be a list of names of storage pools, such as [ssd], not {validation.shown(value)}."
+            f"{where}: storage_pools must be a list of names of storage pools, such as [ssd], not"
+            f" {validation.shown(value)}."
         )
     by_class: dict[str, WantedPool] = {}
     for entry in value or []:
         pool = {"name": entry} if isinstance(entry, str) else entry
         if not isinstance(pool, dict):
             raise DroverError(
-                f"{where}: an item of storage_pools must be a name or a mapping with a name, not {validation.shown(entry)}."
+                f"{where}: an item of storage_pools must be a name or a mapping with a name, not"
+                f" {validation.shown(entry)}."
             )
         name = pool.get("name")
         if (
@@ -105,27 +107,29 @@ def read(value: Any, where: str) -> list[WantedPool]:
             or not name.isprintable()
         ):
             raise DroverError(
-                f"{where}: storage_pools: the name of a pool must be a text of 1 to {_LONGEST_NAME} characters, not {validation.shown(name)}."
+                f"{where}: storage_pools: the name of a pool must be a text of 1 to {_LONGEST_NAME}"
+                f" characters, not {validation.shown(name)}."
             )
         place = f"{where}: storage_pools, {name}"
         validation.check_keys(place, pool, KEYS)
         found_class = resource_classes.pool_class(name)
         if found_class in by_class:
             raise DroverError(
-                f"{place}: it cannot be told from the pool {by_class[found_class]['name']}. Name a pool once, and give pools names that "
-                "differ in letters and digits."
+                f"{place}: it cannot be told from the pool {by_class[found_class]['name']}. Name a"
+                " pool once, and give pools names that differ in letters and digits."
             )
-        by_class[found_class] = _checked(pool, place)
+        by_class[found_class] = _checked_pool(pool, place)
     return list(by_class.values())
 
 
-def _checked(pool: Mapping[str, Any], place: str) -> WantedPool:
+def _checked_pool(pool: Mapping[str, Any], place: str) -> WantedPool:
     traits = pool.get("traits") or []
     if not isinstance(traits, list) or not all(
         isinstance(each, str) and _TRAIT.fullmatch(each) for each in traits
     ):
         raise DroverError(
-            f"{place}: traits must be a list of names such as CUSTOM_FAST, STORAGE_DISK_SSD or STORAGE_DISK_HDD, not {validation.shown(traits)}."
+            f"{place}: traits must be a list of names such as CUSTOM_FAST, STORAGE_DISK_SSD or"
+            f" STORAGE_DISK_HDD, not {validation.shown(traits)}."
         )
     ratio, reserved = pool.get("allocation_ratio"), pool.get("reserved_gb")
     if ratio is not None and not (
@@ -172,8 +176,8 @@ def of_node(
         place, pool = f"{where}: storage_pools (drover_storage_pools), {name}", have.get(name)
         if pool is None:
             sentences.append(
-                f"{where}: storage_pools (drover_storage_pools) names the pool {name}, which the host does not have (it has "
-                f"{', '.join(sorted(have)) or 'none'}). {remedy}."
+                f"{where}: storage_pools (drover_storage_pools) names the pool {name}, which the"
+                f" host does not have (it has {', '.join(sorted(have)) or 'none'}). {remedy}."
             )
             continue
         share = pool.get("shared_id")
@@ -182,30 +186,35 @@ def of_node(
             _covers(one, path) for one in names for path in storage["paths"]
         ):
             raise DroverError(
-                f"{place} is where the instances' path is, which counts as DISK_GB, so its space would count twice. Take it out of the list, "
-                "or give drover_instances_path another storage."
+                f"{place} is where the instances' path is, which counts as DISK_GB, so its space"
+                " would count twice. Take it out of the list, or give drover_instances_path"
+                " another storage."
             )
         if share and share in shares:
             raise DroverError(
-                f"{place} is the same storage as the pool {shares[share]} ({share}), so its space would count twice. Keep one."
+                f"{place} is the same storage as the pool {shares[share]} ({share}), so its space"
+                " would count twice. Keep one."
             )
         if share:
             shares[share] = name
         other = systems.setdefault(_file_system(pool), f"the storage pool {name}")
         if _file_system(pool) is not None and other != f"the storage pool {name}":
             sentences.append(
-                f"{where}: the storage pool {name} is on one file system with {other}, so the same space counts for both, and plans may promise more "
-                "than there is. Give each a file system of its own, or keep some of it back with reserved_gb."
+                f"{where}: the storage pool {name} is on one file system with {other}, so the same"
+                " space counts for both, and plans may promise more than there is. Give each a"
+                " file system of its own, or keep some of it back with reserved_gb."
             )
         running = pool.get("state", "running") in _RUNNING
         total = int(pool.get("capacity_gb") or 0) if running else None
         if total is not None and (entry["reserved_gb"] or 0) > total:
             raise DroverError(
-                f"{place}: {entry['reserved_gb']} GiB cannot be reserved of the {total} it has. Change reserved_gb."
+                f"{place}: {entry['reserved_gb']} GiB cannot be reserved of the {total} it has."
+                " Change reserved_gb."
             )
         if not running:
             sentences.append(
-                f"{where}: the storage pool {name} does not run, so nothing new gets space there. Start it: virsh pool-start {shlex.quote(name)}"
+                f"{where}: the storage pool {name} does not run, so nothing new gets space there."
+                f" Start it: virsh pool-start {shlex.quote(name)}"
             )
         described.append(
             {

@@ -64,12 +64,13 @@ def _double(host: str, name: str) -> DroverError:
 
 def _two_zones(host: str, one: str, other: str) -> DroverError:
     return DroverError(
-        f"Host {host} would be in two availability zones, {one} and {other}. Its compute nodes share "
-        "one: correct availability_zone of its nodes; nothing was recorded."
+        f"Host {host} would be in two availability zones, {one} and {other}. Its compute nodes"
+        " share one: correct availability_zone of its nodes; nothing was recorded."
     )
 
 
 def _two_sets_of_labels(host: str) -> DroverError:
     return DroverError(
-        f"Host {host} would have two sets of labels. Its compute nodes share one: correct labels of its nodes; nothing was recorded."
+        f"Host {host} would have two sets of labels. Its compute nodes share one: correct labels of"
+        " its nodes; nothing was recorded."
     )

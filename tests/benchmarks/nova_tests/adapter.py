@@ -529,9 +529,11 @@ def pages_of(cell, memory):
         {
             "size_kb": page.size_kb,
             "total": page.total,
-            "reserved": field(page, "used", 0)
-            + field(page, "reserved", 0)
-            - (memory * 1024 // smallest if page.size_kb == smallest else 0),
+            "reserved": (
+                field(page, "used", 0)
+                + field(page, "reserved", 0)
+                - (memory * 1024 // smallest if page.size_kb == smallest else 0)
+            ),
         }
         for page in cell.mempages
     ]
@@ -554,7 +556,9 @@ def devices_of(host):
                     "numa_node": pool.get("numa_node"),
                     "dev_type": pool.get("dev_type", "type-PCI"),
                     "parent_addr": None,
-                    "address": f"{number:04x}:{place >> 8:02x}:{(place >> 3) & 0x1F:02x}.{place & 7:x}",
+                    "address": (
+                        f"{number:04x}:{place >> 8:02x}:{(place >> 3) & 0x1F:02x}.{place & 7:x}"
+                    ),
                 }
             )
     return devices

@@ -438,7 +438,7 @@ def nearness(stats, numa_cells):
         return None
     chosen = frozenset(cell.id for cell in numa_cells)
     topology = field(stats, "numa_topology")
-    sockets = {cell.id: field(cell, "socket") for cell in (field(topology, "cells") or ())}
+    sockets = {cell.id: field(cell, "socket") for cell in field(topology, "cells") or ()}
     mine = {sockets.get(number) for number in chosen}
     if None in sockets.values() or None in mine:
         return device_pools.Nearness(chosen, None)
@@ -452,7 +452,8 @@ def refuse_placement(stats, requests, provider_mapping=None):
         "rp_uuids" in spec for each in requests for spec in each.spec
     ):
         raise NotApplicable(
-            "devices that are bound to providers, which Nova keeps in the pools and we in the candidates"
+            "devices that are bound to providers, which Nova keeps in the pools and we in the"
+            " candidates"
         )
 
 

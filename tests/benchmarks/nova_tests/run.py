@@ -197,7 +197,8 @@ def main():
     if options.nova:
         return 1 if any(outcome == FAILED for outcome, _reason in verdicts.values()) else 0
     print(
-        f"rows of tables that drover refuses, which Nova answered: {cells_and_placement.LENT['count']}"
+        "rows of tables that drover refuses, which Nova answered:"
+        f" {cells_and_placement.LENT['count']}"
     )
     wrong = failures(verdicts, not options.modules)
     print(*wrong, sep="\n", end="\n" if wrong else "")

@@ -68,7 +68,9 @@ class Fault:
         """Remove the fault after the end of the run."""
 
     def again(self) -> list:
-        """Follow the documents, and give the command again; return the runs, the last one counts."""
+        """Follow the documents, and give the command again; return the runs, the last one
+        counts.
+        """
         return [self.give()]
 
     def back(self, discovered) -> None:
@@ -149,7 +151,8 @@ class TaskTimeout(Fault):
         stopped = self.SECONDS + 2
         self.fleet.run(
             self.operation.at,
-            f"pid=$(cat /run/libvirtd.pid); kill -STOP $pid; (sleep {stopped}; kill -CONT $pid) > /dev/null 2>&1 &",
+            f"pid=$(cat /run/libvirtd.pid); kill -STOP $pid; (sleep {stopped}; kill -CONT $pid) >"
+            " /dev/null 2>&1 &",
         )
 
 

@@ -27,8 +27,14 @@ from test_storage_fence import CUT_OFF, Inside, administrator
 BASE, ISO = f"{SHARED}/base.qcow2", f"{SHARED}/tools.iso"
 #: A disk that comes and goes.
 DATA = f"{SHARED}/data.qcow2"
-NEEDED = f"cp {IMAGE} {BASE} && truncate -s 1M {ISO} && printf 'what guests read' | dd of={ISO} conv=notrunc status=none"
-CDROM = "<disk type='file' device='cdrom'><driver name='qemu' type='raw'/><source file='{path}'/><target dev='sda' bus='sata'/><readonly/></disk>"
+NEEDED = (
+    f"cp {IMAGE} {BASE} && truncate -s 1M {ISO} && printf 'what guests read' | dd of={ISO}"
+    " conv=notrunc status=none"
+)
+CDROM = (
+    "<disk type='file' device='cdrom'><driver name='qemu' type='raw'/><source"
+    " file='{path}'/><target dev='sda' bus='sata'/><readonly/></disk>"
+)
 NEW = "qemu-img create -q -f qcow2 {path} {size}"
 OVER = "qemu-img create -q -f qcow2 -F qcow2 -b {base} {path}"
 
@@ -60,7 +66,10 @@ class WithData(Guest):
     """The same with a second disk, which QEMU removes without the guest's help."""
 
     def script(self) -> str:
-        data = f"<disk type='file' device='disk'><driver name='qemu' type='qcow2' cache='none'/><source file='{DATA}'/><target dev='sdb' bus='usb'/></disk>"
+        data = (
+            "<disk type='file' device='disk'><driver name='qemu' type='qcow2'"
+            f" cache='none'/><source file='{DATA}'/><target dev='sdb' bus='usb'/></disk>"
+        )
         return f"{NEW.format(path=DATA, size='1G')}\n" + super().script().replace(
             "</devices>", f"{data}</devices>"
         )
@@ -346,7 +355,10 @@ class DrainPool(Operation):
         shown = fleet.run("kvm1", "virsh dumpxml --inactive web")
         assert self.new in shown and self.old not in shown, shown
         assert fleet.files(self.storage.folder) == [] and "web-0.qcow2" in fleet.files(LOCAL)
-        query = "SELECT i.reserved, i.total FROM inventories i JOIN resource_providers p ON p.id = i.provider_id WHERE p.name = 'kvm1_pool_fast'"
+        query = (
+            "SELECT i.reserved, i.total FROM inventories i JOIN resource_providers p ON p.id ="
+            " i.provider_id WHERE p.name = 'kvm1_pool_fast'"
+        )
         ((reserved, total),) = fleet.query(query)
         assert reserved == total > 0
 
@@ -377,7 +389,10 @@ class WithSnapshot(Guest):
         path = f"{SHARED}/{self.uuid}-one.qcow2"
         lines = [
             super().script(),
-            f"virsh snapshot-create-as {self.name} one --disk-only --diskspec vda,file={path} --diskspec sda,snapshot=no",
+            (
+                f"virsh snapshot-create-as {self.name} one --disk-only --diskspec vda,file={path}"
+                " --diskspec sda,snapshot=no"
+            ),
         ]
         if self.state == "shutoff":
             # The later writes of the guest.
@@ -718,7 +733,8 @@ class MoveDiskOnStorage(OnStorage):
         reference_command = storages.content(own, "/tmp/wanted")
         assert "identical" in fleet.run(
             "kvm1",
-            f"{seen} && {{ {reference_command}; }} && qemu-img compare -f raw -F raw /tmp/seen /tmp/wanted; rm /tmp/seen /tmp/wanted",
+            f"{seen} && {{ {reference_command}; }} && qemu-img compare -f raw -F raw /tmp/seen"
+            " /tmp/wanted; rm /tmp/seen /tmp/wanted",
         )
 
 
@@ -811,9 +827,11 @@ for _faults, _table in ((None, STORAGES), (FEW, WITH_FEW)):
             _base = OPERATIONS[_name]
             _own = {
                 "storage": _storage,
-                "fills": (_base.destination, _storage.pool)
-                if _storage.fillable and _base.destination
-                else None,
+                "fills": (
+                    (_base.destination, _storage.pool)
+                    if _storage.fillable and _base.destination
+                    else None
+                ),
             }
             if _faults:
                 _own |= {"faults": _faults, "thorough": False}

@@ -32,14 +32,17 @@ CONTENT = (
 
 #: An image that is copied into volumes; all of its data is compared.
 GOLDEN, GOLDEN_MB = f"{SHARED}/golden.qcow2", 192
-MAKE_GOLDEN = f"qemu-img create -q -f qcow2 {GOLDEN} {GOLDEN_MB}M && qemu-io -c 'write -q -P 90 0 {GOLDEN_MB}M' {GOLDEN}"
+MAKE_GOLDEN = (
+    f"qemu-img create -q -f qcow2 {GOLDEN} {GOLDEN_MB}M && qemu-io -c 'write -q -P 90 0"
+    f" {GOLDEN_MB}M' {GOLDEN}"
+)
 #: A volume that a person has made, and that definitions attach.
 SOMEBODYS = "somebodys"
 
 #: Run on a host: move a domain to another host, as a person does.
 MOVE = (
-    'how=--offline; [ "$(virsh domstate {name})" = running ] && how=--live;'
-    " virsh migrate $how {more} --unsafe --persistent --undefinesource {name} qemu+ssh://root@{there}/system"
+    'how=--offline; [ "$(virsh domstate {name})" = running ] && how=--live; virsh migrate $how'
+    " {more} --unsafe --persistent --undefinesource {name} qemu+ssh://root@{there}/system"
 )
 
 #: Run on a host: make a folder full. It is on no file system in memory, because no disk moves to
@@ -156,9 +159,15 @@ class Folders(Files):
     def ready(self):
         lines = [
             f"mkdir -p {self.folder}",
-            f"virsh pool-info {self.pool} > /dev/null 2>&1 || virsh pool-define-as {self.pool} dir --target {self.folder}",
+            (
+                f"virsh pool-info {self.pool} > /dev/null 2>&1 || virsh pool-define-as {self.pool}"
+                f" dir --target {self.folder}"
+            ),
             f"virsh pool-autostart {self.pool}",
-            f"virsh pool-info {self.pool} | grep -q 'State: *running' || virsh pool-start {self.pool}",
+            (
+                f"virsh pool-info {self.pool} | grep -q 'State: *running' || virsh pool-start"
+                f" {self.pool}"
+            ),
             f"virsh pool-refresh {self.pool}",
         ]
         self.fleet.run("kvm1", "set -e\n" + "\n".join(lines))
@@ -226,7 +235,8 @@ class Rbd(Files):
         for name in names:
             file = f"{folder}/{name}"
             self._sh(
-                f"{content(name, file)}\nrbd import --no-progress {file} {name}\nrbd resize --no-progress --size 1G {name}\nrm {file}"
+                f"{content(name, file)}\nrbd import --no-progress {file} {name}\nrbd resize"
+                f" --no-progress --size 1G {name}\nrm {file}"
             )
         self.fleet.everywhere(f"virsh pool-refresh {self.pool}")
 
@@ -290,7 +300,8 @@ class _OfServer(Files):
             run(
                 "sh",
                 "-ec",
-                f"{content(name, file)}; dd if={file} of={self.server.file(name)} conv=notrunc status=none",
+                f"{content(name, file)}; dd if={file} of={self.server.file(name)} conv=notrunc"
+                " status=none",
             )
         if self.pool:
             self.fleet.everywhere(f"virsh pool-refresh {self.pool}")
@@ -321,12 +332,19 @@ class _OfServer(Files):
         )
         auth = disk_source.get("auth")
         login = (
-            f"<auth username='{auth['username']}'><secret type='{cls.name}' uuid='{auth['secret']}'/></auth>"
+            f"<auth username='{auth['username']}'><secret type='{cls.name}'"
+            f" uuid='{auth['secret']}'/></auth>"
             if auth
             else ""
         )
-        source = f"{login}<source protocol='{cls.name}' name='{disk_source['name']}'>{more}</source><target dev='{target}' bus='virtio'/>"
-        return f"<disk type='network' device='disk'><driver name='qemu' type='raw' cache='none'/>{source}</disk>"
+        source = (
+            f"{login}<source protocol='{cls.name}'"
+            f" name='{disk_source['name']}'>{more}</source><target dev='{target}' bus='virtio'/>"
+        )
+        return (
+            "<disk type='network' device='disk'><driver name='qemu' type='raw'"
+            f" cache='none'/>{source}</disk>"
+        )
 
     @classmethod
     def given(cls, name):
@@ -386,17 +404,24 @@ class Mounted(Files):
         for name in names:
             self.fleet.run(
                 host,
-                f"set -e\n{content(name, '/tmp/content')}\ncp /tmp/content {self.folder}/{name}\ntruncate -s 1G {self.folder}/{name}",
+                f"set -e\n{content(name, '/tmp/content')}\ncp /tmp/content"
+                f" {self.folder}/{name}\ntruncate -s 1G {self.folder}/{name}",
             )
 
     def volumes(self, hosts):
-        script = f"cd {self.folder} && for each in $(ls -A); do qemu-img info -U --output=json $each | tr -d '\\n'; echo; done"
+        script = (
+            f"cd {self.folder} && for each in $(ls -A); do qemu-img info -U --output=json $each |"
+            " tr -d '\\n'; echo; done"
+        )
         listed = [json.loads(line) for line in self.fleet.run(self.looks, script).splitlines()]
         return {("", each["filename"]): each["virtual-size"] for each in listed}
 
     def digests(self, volumes, mib=SEEN_MB):
         names = " ".join(name for dummy, name in volumes)
-        one = f"qemu-img dd -U -O raw bs=1M count={mib} if={self.folder}/$each of=/tmp/raw && sha256sum < /tmp/raw; rm -f /tmp/raw"
+        one = (
+            f"qemu-img dd -U -O raw bs=1M count={mib} if={self.folder}/$each of=/tmp/raw &&"
+            " sha256sum < /tmp/raw; rm -f /tmp/raw"
+        )
         lines = self.fleet.run(
             self.looks, f"for each in {names}; do echo $each $({one}); done"
         ).splitlines()
@@ -409,7 +434,10 @@ class Mounted(Files):
     @classmethod
     def disk(cls, name, target):
         source = f"<source file='{cls.folder}/{name}'/><target dev='{target}' bus='virtio'/>"
-        return f"<disk type='file' device='disk'><driver name='qemu' type='raw' cache='none'/>{source}</disk>"
+        return (
+            "<disk type='file' device='disk'><driver name='qemu' type='raw'"
+            f" cache='none'/>{source}</disk>"
+        )
 
     @classmethod
     def given(cls, name):
@@ -455,7 +483,8 @@ class Lvm(Files):
     def ready(self):
         lvm.up(self.lab.layout)
         self.fleet.everywhere(
-            f"for each in $(ls /dev/{self.pool}); do lvremove -qf /dev/{self.pool}/$each; done; virsh pool-refresh {self.pool}"
+            f"for each in $(ls /dev/{self.pool}); do lvremove -qf /dev/{self.pool}/$each; done;"
+            f" virsh pool-refresh {self.pool}"
         )
 
     def again(self, host):
@@ -504,7 +533,10 @@ class Lvm(Files):
     @staticmethod
     def disk(name, target):
         source = f"<source dev='/dev/{lvm.GROUP}/{name}'/><target dev='{target}' bus='virtio'/>"
-        return f"<disk type='block' device='disk'><driver name='qemu' type='raw' cache='none'/>{source}</disk>"
+        return (
+            "<disk type='block' device='disk'><driver name='qemu' type='raw'"
+            f" cache='none'/>{source}</disk>"
+        )
 
     def promised(self, fleet):
         return _promised(fleet, {f"{host}_pool_{self.pool}": host for host in fleet.hosts})
@@ -523,7 +555,8 @@ class Lvm(Files):
     def fill(self, host, folder):
         self.fleet.run(
             host,
-            f"lvcreate -qy -l $(vgs --noheadings -o vg_free_count {self.pool}) --name full {self.pool}",
+            f"lvcreate -qy -l $(vgs --noheadings -o vg_free_count {self.pool}) --name full"
+            f" {self.pool}",
         )
 
     def make_room(self, host, folder):
@@ -532,6 +565,7 @@ class Lvm(Files):
 
 def _promised(fleet: Fleet, providers: dict[str, str]) -> dict[str, int]:
     rows = fleet.query(
-        "SELECT p.name, sum(a.used) FROM allocations a JOIN resource_providers p ON p.id = a.provider_id GROUP BY p.name"
+        "SELECT p.name, sum(a.used) FROM allocations a JOIN resource_providers p ON p.id ="
+        " a.provider_id GROUP BY p.name"
     )
     return {providers[name]: int(used) for name, used in rows if name in providers}

@@ -294,7 +294,8 @@ class World:
         if self.operation.midst:
             self.fleet.run(
                 self.operation.at,
-                f"for each in $(seq 1000); do {self.operation.midst} && exit; sleep 0.02; done; true",
+                f"for each in $(seq 1000); do {self.operation.midst} && exit; sleep 0.02; done;"
+                " true",
             )
         else:
             time.sleep(STRIKE_SECONDS)
@@ -399,7 +400,8 @@ class World:
         assert fleet.query("SELECT name, purpose FROM leases") == []
         assert (
             fleet.query(
-                "SELECT name, state, task_state FROM instances WHERE state != 'active' OR order_uuid IS NOT NULL"
+                "SELECT name, state, task_state FROM instances WHERE state != 'active' OR"
+                " order_uuid IS NOT NULL"
             )
             == []
         )

@@ -51,7 +51,8 @@ def locked(layout: Layout) -> typing.Iterator[None]:
         except BlockingIOError:
             lock.seek(0)
             raise LabError(
-                f"Another command is at work on this lab ({lock.read().strip()}); wait until it is done."
+                f"Another command is at work on this lab ({lock.read().strip()}); wait until it is"
+                " done."
             ) from None
         lock.truncate(0)
         lock.write(f"process {os.getpid()}: lab {shlex.join(sys.argv[1:])}\n")
@@ -67,7 +68,8 @@ def up(layout: Layout, count: int | None, kinds: dict[str, list[str]], servers: 
             control.ask(layout, "status", timeout=10)
             if count not in (None, len(layout.hosts())):
                 raise LabError(
-                    f"The lab is up with {len(layout.hosts())} hosts; take it down first to have another number."
+                    f"The lab is up with {len(layout.hosts())} hosts; take it down first to have"
+                    " another number."
                 )
             if any(kinds.values()) and layout.hosts() != hosts_of(len(layout.hosts()), kinds):
                 raise LabError("The lab is up with other kinds of host; take it down first.")
@@ -79,7 +81,8 @@ def up(layout: Layout, count: int | None, kinds: dict[str, list[str]], servers: 
     names = ", ".join(host.name for host in layout.hosts())
     if reason := control.ask(layout, "kvm", timeout=10):
         print(
-            f"/dev/kvm is hidden from the lab's hosts, for no guest starts with it on this machine: {reason}"
+            "/dev/kvm is hidden from the lab's hosts, for no guest starts with it on this machine:"
+            f" {reason}"
         )
     print(f"The lab is up: {names} ({time.monotonic() - began:.1f} s).")
 
@@ -98,7 +101,8 @@ def hosts_of(count: int, kinds: dict[str, list[str]]) -> list[Host]:
         {name for names in kinds.values() for name in names} - {host.name for host in hosts}
     ):
         raise LabError(
-            f"The lab has no host {', '.join(unknown)}. Its hosts: {', '.join(host.name for host in hosts)}."
+            f"The lab has no host {', '.join(unknown)}. Its hosts:"
+            f" {', '.join(host.name for host in hosts)}."
         )
     if kinds.get("split"):
         split_daemons()

@@ -11,8 +11,9 @@ It is the machine's root, read-only, with these folders of the host on top:
 /var, /root           on the host's disk; empty at first
 /srv/shared           the same folder on every host: the lab's shared storage
 /run, /tmp, /dev/shm  in memory
-boot_id               a new one at every start; the kernel's value is the machine's, and the same on every host
-===================== ===========================================================================
+boot_id               a new one at every start; the kernel's value is the machine's, and the same on
+every host =====================
+===========================================================================
 """
 
 from __future__ import annotations

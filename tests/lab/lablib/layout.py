@@ -62,7 +62,10 @@ PROGRAMS = {
 NEW_NAMESPACES = ("unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork")
 #: The first steps of every host, in new namespaces; some containers allow the namespaces and refuse
 #: these steps.
-TRIAL = "mount -t proc proc /proc && mount -t sysfs sysfs /sys && mount -t tmpfs tmpfs /sys && ip link add lab0 type bridge"
+TRIAL = (
+    "mount -t proc proc /proc && mount -t sysfs sysfs /sys && mount -t tmpfs tmpfs /sys && ip link"
+    " add lab0 type bridge"
+)
 
 
 class LabError(Exception):
@@ -242,7 +245,8 @@ def split_daemons() -> pathlib.Path:
         if all((folder / name).exists() or name == "virtlogd" for name in SPLIT_DAEMONS):
             return folder
     raise NoLabHere(
-        "There are no split daemons of libvirt on this machine. Build them once with tests/lab/split_daemons.sh (needs root)."
+        "There are no split daemons of libvirt on this machine. Build them once with"
+        " tests/lab/split_daemons.sh (needs root)."
     )
 
 

@@ -36,7 +36,10 @@ def warnings(result, path):
 
 
 def disk(path, target):
-    return f"<disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source file='{path}'/><target dev='{target}'/></disk>"
+    return (
+        "<disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source"
+        f" file='{path}'/><target dev='{target}'/></disk>"
+    )
 
 
 def test_storage_a_disk_that_does_not_answer_is_a_fact_without_sizes(
@@ -88,7 +91,10 @@ def test_storage_libvirt_is_not_asked_about_images_that_do_not_answer(
 ):
     """qemu-img would open the disks, and block while the domain is locked."""
     device = "<disk type='block' device='disk'><source dev='/dev/zero'/><target dev='vdb'/></disk>"
-    volume = "<disk type='volume' device='disk'><source pool='{0}' volume='v'/><target dev='vdc'/></disk>"
+    volume = (
+        "<disk type='volume' device='disk'><source pool='{0}' volume='v'/><target"
+        " dev='vdc'/></disk>"
+    )
     dead = disk(f"{dead_storage}/a", "vda")
     uri, connection = fake_host(
         domain_xml("dead", 1, devices=dead),
@@ -172,8 +178,10 @@ def test_storage_qemu_img_is_given_up(dead_storage, impatient):
     with pytest.raises(images.ImageProblem) as problem:
         images.image_info(Module(), f"{dead_storage}/a.qcow2")
     assert time.monotonic() - began < 10
-    assert str(problem.value) == (
-        f"On {HERE}, reading {dead_storage}/a.qcow2 did not end within 1 s and was given up: look whether its storage hangs there."
+    assert (
+        str(problem.value)
+        == f"On {HERE}, reading {dead_storage}/a.qcow2 did not end within 1 s and was given up:"
+        " look whether its storage hangs there."
     )
 
 

@@ -35,7 +35,9 @@ VNC = (
 
 
 def both(place: Place, devices: str, later: str) -> None:
-    """Let the instance run with some devices, and have others in the definition of its next start."""
+    """Let the instance run with some devices, and have others in the definition of its next
+    start.
+    """
     place.define(devices, running=True)
     place.source.defineXML(domain("vm", 1, later, uuid=UUID))
 
@@ -57,8 +59,8 @@ def test_f01_a_snapshot_inside_an_image_is_not_lost_by_a_live_move(place):
     place.define(disk(path), running=True)
     text = place.refused()
     assert (
-        f"its disk {path} has snapshots inside (before), which are not copied: delete them with qemu-img snapshot -d"
-        in text
+        f"its disk {path} has snapshots inside (before), which are not copied: delete them with"
+        " qemu-img snapshot -d" in text
     )
     assert "a cold move takes all of the file along" in text
 
@@ -139,11 +141,17 @@ def test_f01_an_encrypted_image_is_copied_whole_or_not_at_all(place, running):
 
 UNKNOWN = [
     (
-        "<disk type='nvme'><source type='pci' managed='yes' namespace='1'><address domain='0' bus='1' slot='0' function='0'/></source>",
+        (
+            "<disk type='nvme'><source type='pci' managed='yes' namespace='1'><address domain='0'"
+            " bus='1' slot='0' function='0'/></source>"
+        ),
         "NVMe device",
     ),
     (
-        "<disk type='vhostuser'><driver name='qemu' type='raw'/><source type='unix' path='/run/blk.sock'/>",
+        (
+            "<disk type='vhostuser'><driver name='qemu' type='raw'/><source type='unix'"
+            " path='/run/blk.sock'/>"
+        ),
         "/run/blk.sock",
     ),
 ]
@@ -234,8 +242,8 @@ def test_f10_a_port_that_a_guest_of_the_destination_has(place):
     another(place, VNC.format(5911, "no", "127.0.0.1"))
     place.define(VNC.format(5911, "no", "127.0.0.1"), running=True)
     assert (
-        "its graphics vnc has the fixed port 5911, and other has that on kvm2: give it another port, or autoport='yes'"
-        in place.refused()
+        "its graphics vnc has the fixed port 5911, and other has that on kvm2: give it another"
+        " port, or autoport='yes'" in place.refused()
     )
 
 
@@ -256,7 +264,10 @@ def test_f10_an_address_that_the_destination_does_not_have(place):
 
 @pytest.mark.parametrize("kind", ["serial", "parallel", "console"])
 def test_f11_a_character_device_that_listens(place, kind):
-    device = f"<{kind} type='tcp'><source mode='bind' host='192.0.2.7' service='4555'/><protocol type='raw'/></{kind}>"
+    device = (
+        f"<{kind} type='tcp'><source mode='bind' host='192.0.2.7' service='4555'/><protocol"
+        f" type='raw'/></{kind}>"
+    )
     another(place, device)
     place.define(device, running=True)
     text = place.refused(addresses_there=["192.0.2.8"])
@@ -267,14 +278,18 @@ def test_f11_a_character_device_that_listens(place, kind):
     assert "other has that on kvm2" in place.refused(addresses_there=["192.0.2.7"])
 
 
-UDP_SERIAL = "<serial type='udp'><source mode='bind' host='127.0.0.1' service='{port}'/><source mode='connect' host='192.0.2.9' service='9'/></serial>"
+UDP_SERIAL = (
+    "<serial type='udp'><source mode='bind' host='127.0.0.1' service='{port}'/><source"
+    " mode='connect' host='192.0.2.9' service='9'/></serial>"
+)
 
 
 def test_f11_a_port_of_udp_is_another_port(place):
     """Start a guest at the destination with this TCP port."""
     another(
         place,
-        "<serial type='tcp'><source mode='bind' host='127.0.0.1' service='4555'/><protocol type='raw'/></serial>",
+        "<serial type='tcp'><source mode='bind' host='127.0.0.1' service='4555'/><protocol"
+        " type='raw'/></serial>",
     )
     place.define(UDP_SERIAL.format(port=4555), running=True)
     place.moved()
@@ -298,7 +313,10 @@ def test_f11_a_start_tries_the_port_of_its_protocol(protocol):
             taken.listen()
         number = taken.getsockname()[1]
         for transport in ("tcp", "udp"):
-            device = f"<serial type='{transport}'><source mode='bind' host='127.0.0.1' service='{number}'/></serial>"
+            device = (
+                f"<serial type='{transport}'><source mode='bind' host='127.0.0.1'"
+                f" service='{number}'/></serial>"
+            )
             reasons = reasons_here(
                 libvirt.open("test:///default"), reading.read(domain("vm", 1, device)), "kvm2", UUID
             )
@@ -315,7 +333,11 @@ HUGE = {
     ),
     "of a memory device": (
         "",
-        "<memory model='dimm'><source><pagesize unit='KiB'>2048</pagesize></source><target><size unit='KiB'>524288</size><node>0</node></target></memory>",
+        (
+            "<memory model='dimm'><source><pagesize"
+            " unit='KiB'>2048</pagesize></source><target><size"
+            " unit='KiB'>524288</size><node>0</node></target></memory>"
+        ),
         "is in pages of 2048 KiB",
     ),
 }
@@ -328,7 +350,8 @@ def test_f12_huge_pages_that_the_destination_does_not_have(which, free):
     text = domain("vm", 1, device).replace("<devices>", f"{extra}<devices>")
     host = types.SimpleNamespace(
         getCapabilities=lambda: (
-            "<capabilities><host><cpu><pages unit='KiB' size='4'/><pages unit='KiB' size='2048'/></cpu></host></capabilities>"
+            "<capabilities><host><cpu><pages unit='KiB' size='4'/><pages unit='KiB'"
+            " size='2048'/></cpu></host></capabilities>"
         ),
         getFreePages=lambda sizes, start, count, flags=0: {
             0: {size: free if size == 2048 else 1000 for size in sizes}
@@ -357,8 +380,8 @@ def test_f11_a_log_whose_folder_is_not_there(place):
         f"<serial type='pty'><log file='{place.local}/logs/console.log'/></serial>", running=True
     )
     assert (
-        f"its serial 0 has a log in {place.local}/logs, and the folder {place.local}/logs does not exist on kvm2"
-        in place.refused()
+        f"its serial 0 has a log in {place.local}/logs, and the folder {place.local}/logs does not"
+        " exist on kvm2" in place.refused()
     )
 
 
@@ -396,12 +419,18 @@ def test_f14_a_secret_without_a_value(place, code, refused):
     place.define(
         disk(
             path,
-            more=f"<encryption format='luks'><secret type='passphrase' uuid='{number}'/></encryption>",
+            more=(
+                "<encryption format='luks'><secret type='passphrase'"
+                f" uuid='{number}'/></encryption>"
+            ),
         )
     )
     place.far.secrets = {number: Secret(code)}
     if refused:
-        words = f"the secret {number} (passphrase) of its disks has no value on kvm2: set it there (virsh secret-set-value)"
+        words = (
+            f"the secret {number} (passphrase) of its disks has no value on kvm2: set it there"
+            " (virsh secret-set-value)"
+        )
         assert words in place.refused()
     else:
         place.moved()

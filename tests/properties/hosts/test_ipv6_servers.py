@@ -21,7 +21,10 @@ from ansible_collections.drover.compute.plugins.module_utils._storage import (
 )
 
 #: libvirt's form for a pool of Ceph: it appends the port to the name as it is.
-POOL = "<pool type='rbd'><name>ceph6</name><source><host name='[fd00::11]' port='6789'/><name>vms</name></source></pool>"
+POOL = (
+    "<pool type='rbd'><name>ceph6</name><source><host name='[fd00::11]'"
+    " port='6789'/><name>vms</name></source></pool>"
+)
 #: QEMU's form for a disk: it adds the brackets.
 DISK = "<disk type='network'><source protocol='rbd' name='vms/web'>{}</source></disk>"
 
@@ -100,6 +103,9 @@ def test_f19_the_programs_get_the_address_as_each_reads_it(conn, programs, name)
 
 def test_f19_a_volume_of_a_pool_is_a_disk_without_brackets(conn):
     conn.storagePoolDefineXML(POOL)
-    text = "<domain><devices><disk type='volume'><source pool='ceph6' volume='web'/></disk></devices></domain>"
+    text = (
+        "<domain><devices><disk type='volume'><source pool='ceph6'"
+        " volume='web'/></disk></devices></domain>"
+    )
     (host,) = ET.fromstring(volumes.with_sources(conn, text)).iter("host")
     assert host.attrib == {"name": "fd00::11", "port": "6789"}

@@ -32,7 +32,10 @@ DEVICES = {
     "pci": [],
     "mdevs": [{"uuid": HERE, "there": {"uuid": THERE, "parent": OTHER, "type": KIND}}],
 }
-HOSTDEV = f"<hostdev mode='subsystem' type='mdev' model='vfio-pci'><source><address uuid='{HERE}'/></source></hostdev>"
+HOSTDEV = (
+    "<hostdev mode='subsystem' type='mdev' model='vfio-pci'><source><address"
+    f" uuid='{HERE}'/></source></hostdev>"
+)
 
 
 @pytest.fixture
@@ -120,8 +123,8 @@ def test_one_at_the_source_that_is_in_use_is_named(fleet, gpus):
     record, dummy = fleet.move(devices=DEVICES)
     assert record["status"] == "completed"
     assert (
-        f"left at the source: the mediated device {HERE} (Unable to destroy 'mdev': Device or resource busy"
-        in record["message"]
+        f"left at the source: the mediated device {HERE} (Unable to destroy 'mdev': Device or"
+        " resource busy" in record["message"]
     )
 
 

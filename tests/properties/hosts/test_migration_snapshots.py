@@ -68,14 +68,17 @@ def record(instance, name, base, overlay, parent, created=0, current=True, conso
     parent = f"<parent><name>{parent}</name></parent>" if parent else ""
     text = (
         f"<domainsnapshot><name>{name}</name>{parent}<state>shutoff</state><creationTime>{1000 + created}</creationTime>"
-        f"<disks><disk name='vda' snapshot='external' type='file'><driver type='qcow2'/><source file='{overlay}'/></disk></disks>"
+        "<disks><disk name='vda' snapshot='external' type='file'><driver type='qcow2'/><source"
+        f" file='{overlay}'/></disk></disks>"
         f"{domain('vm', 1, disk(base) + console, uuid=UUID)}</domainsnapshot>"
     )
     instance.snapshotCreateXML(text, REDEFINE | (CURRENT if current else 0))
 
 
 def recorded(instance):
-    """Return libvirt's snapshots of a domain: {name: (its XML, its parent)}, and the current one."""
+    """Return libvirt's snapshots of a domain: {name: (its XML, its parent)}, and the current
+    one.
+    """
     by_name = {
         each.getName(): each.getXMLDesc(libvirt.VIR_DOMAIN_SNAPSHOT_XML_SECURE)
         for each in instance.listAllSnapshots(0)
@@ -222,8 +225,8 @@ def test_a_local_disk_with_snapshots_is_not_copied(place):
     images = chain(place, place.local)
     text = place.refused()
     assert (
-        f"its disk {images[-1]} is on storage of this host only, and a copy of it would not have its snapshots one, two"
-        in text
+        f"its disk {images[-1]} is on storage of this host only, and a copy of it would not have"
+        " its snapshots one, two" in text
     )
     assert (
         "move the disk to shared storage" in text
@@ -254,9 +257,13 @@ def test_an_image_that_only_a_record_names_is_to_be_seen_there(place):
             "it has the snapshot in, which is in the image of the disk",
         ),
         (
-            "<domainsnapshot><name>mem</name><state>running</state><creationTime>5</creationTime><memory snapshot='external' file='/m'/>"
-            f"<disks><disk name='vda' snapshot='external' type='file'><driver type='qcow2'/><source file='/o'/></disk></disks>"
-            f"{domain('vm', 1, disk('/b'), uuid=UUID)}</domainsnapshot>",
+            (
+                "<domainsnapshot><name>mem</name><state>running</state><creationTime>5</creationTime><memory"
+                " snapshot='external' file='/m'/>"
+                "<disks><disk name='vda' snapshot='external' type='file'><driver"
+                " type='qcow2'/><source file='/o'/></disk></disks>"
+                f"{domain('vm', 1, disk('/b'), uuid=UUID)}</domainsnapshot>"
+            ),
             "it has the snapshot mem, which has the memory of the guest",
         ),
     ],

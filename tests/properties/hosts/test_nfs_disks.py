@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Disks that QEMU itself reaches by NFS: the server and the file behind each, and their definition."""
+"""Disks that QEMU itself reaches by NFS: the server and the file behind each, and their
+definition.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,15 @@ libvirt = pytest.importorskip("libvirt")
 
 SOURCE = "<source protocol='nfs' name='{name}'><host name='{host}'/>{more}</source>"
 DOMAIN = (
-    "<domain type='test' xmlns:other='https://example.com/1'><name>{name}</name><metadata><other:x/></metadata><memory>65536</memory>"
-    "<os><type>hvm</type></os><devices><disk type='network' device='disk'><driver name='qemu' type='raw'/>{source}"
-    "<target dev='vda' bus='virtio'/></disk></devices></domain>"
+    "<domain type='test'"
+    " xmlns:other='https://example.com/1'><name>{name}</name><metadata><other:x/></metadata><memory>65536</memory><os><type>hvm</type></os><devices><disk"
+    " type='network' device='disk'><driver name='qemu' type='raw'/>{source}<target dev='vda'"
+    " bus='virtio'/></disk></devices></domain>"
 )
-POOL = "<pool type='netfs'><source><host name='filer'/><dir path='/export/vms'/><format type='nfs'/></source></pool>"
+POOL = (
+    "<pool type='netfs'><source><host name='filer'/><dir path='/export/vms'/><format"
+    " type='nfs'/></source></pool>"
+)
 
 
 def source(name="/export/vms/db.raw", host="filer", more=""):

@@ -143,7 +143,10 @@ def test_service_down_time(fleet_url):
         (
             dict(REQUEST, memory_mb=-1),
             {},
-            "'memory_mb' must be a whole number of MiB from 1 to 2147483647, or a size such as 512MiB, 4GiB or 2T, not -1",
+            (
+                "'memory_mb' must be a whole number of MiB from 1 to 2147483647, or a size such as"
+                " 512MiB, 4GiB or 2T, not -1"
+            ),
         ),
         (dict(REQUEST, availability_zone="az9"), {}, "which no host is in (zones: az1, az2)"),
         (dict(REQUEST, server_group="none"), {}, "Server group 'none' is not in the store"),

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Host filters and weighers of another collection, installed as users install it, in a real play: the guide's example."""
+"""Host filters and weighers of another collection, installed as users install it, in a real play:
+the guide's example.
+"""
 
 from __future__ import annotations
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 import pytest
 from ansible.errors import AnsibleActionFail
 
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations.options import Options
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations.options import (
+    MigrationOptions,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import schema
 from ansible_collections.drover.compute.tests.unit.action.running import failure, is_plain, run
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -259,7 +261,10 @@ def test_allocation_failures(fleet_url):
 
 def test_definitions_read_and_written_back(fleet_url, tmp_path):
     path = tmp_path / "fleet.yml"
-    text = "# Ours\ninstances:\n  - name: web # the shop\n    memory_mb: 64\n  - name: new\n    memory_mb: 64\n"
+    text = (
+        "# Ours\ninstances:\n  - name: web # the shop\n    memory_mb: 64\n  - name: new\n   "
+        " memory_mb: 64\n"
+    )
     path.write_text(text)
     read = run("_definitions", path=str(path), store_url=fleet_url)
     assert [(row["name"], row["state"], row["host"]) for row in read["instances"]] == [
@@ -324,11 +329,19 @@ def test_the_table_has_what_is_there_and_names_what_a_definition_says_otherwise(
         answer["table"][2:]
         == answer["differences"]
         == [
-            "web: vcpus 2, the definition says 16; memory_mb 4096, the definition says 99999; disk_gb 40, the definition says 1; "
-            "policy move cold, the definition says move never.",
-            "web: it was there already, and the store does not know that it was built from this definition; it is taken for it by its name.",
-            "Nothing of an instance that is there was changed. drover.compute.place with -e drover_apply_changes=true changes those that differ; "
-            "or correct the definition.",
+            (
+                "web: vcpus 2, the definition says 16; memory_mb 4096, the definition says 99999;"
+                " disk_gb 40, the definition says 1; policy move cold, the definition says move"
+                " never."
+            ),
+            (
+                "web: it was there already, and the store does not know that it was built from this"
+                " definition; it is taken for it by its name."
+            ),
+            (
+                "Nothing of an instance that is there was changed. drover.compute.place with -e"
+                " drover_apply_changes=true changes those that differ; or correct the definition."
+            ),
         ]
     )
     # An instance that does not exist yet has the sizes of its definition.
@@ -421,7 +434,9 @@ def test_what_a_policy_says_is_stronger_than_the_task():
     moves = [
         {"uuid": "u1", "name": "web", "migration": {"on_timeout": "abort", "bandwidth_mib": "7"}}
     ]
-    options = Options({"post_copy": True, "on_timeout": "post_copy", "bandwidth_mib": None}, moves)
+    options = MigrationOptions(
+        {"post_copy": True, "on_timeout": "post_copy", "bandwidth_mib": None}, moves
+    )
     assert options.of({"uuid": "u1", "name": "web"}) == {
         "post_copy": True,
         "on_timeout": "abort",

@@ -76,29 +76,53 @@ def test_walk_f12_a_source_that_is_no_place(read):
         {"images": [{"name": "tiny", "source": "tiny.qcow2", "checksum": DIGITS}], "instances": []}
     )
     assert (
-        f"{read.path} line 2: image tiny: source must be a URL of http or https, or an absolute path, not 'tiny.qcow2'."
-        in message
+        f"{read.path} line 2: image tiny: source must be a URL of http or https, or an absolute"
+        " path, not 'tiny.qcow2'." in message
     )
 
 
 @pytest.mark.parametrize(
     "seed, sentence",
     [
-        ({"user_data": "packages: [nginx]\n"}, "user_data begins with 'packages: [nginx]', which cloud-init ignores in silence. Write #cloud-config into"),
-        ({"user_data": "# cloud-config\npackages: [nginx]\n"}, "user_data begins with '# cloud-config', which cloud-init ignores"),
+        (
+            {"user_data": "packages: [nginx]\n"},
+            "user_data begins with 'packages: [nginx]', which cloud-init ignores in silence. Write #cloud-config into",
+        ),
+        (
+            {"user_data": "# cloud-config\npackages: [nginx]\n"},
+            "user_data begins with '# cloud-config', which cloud-init ignores",
+        ),
         ({"user_data": '{"packages": ["nginx"]}'}, "which cloud-init ignores in silence"),
-        ({"user_data": "#cloud-config\npackages: [nginx\n"}, "user_data is no YAML: line 3 cannot be read"),
-        ({"user_data": "#cloud-config\n- nginx\n"}, "user_data must be a mapping, or a text of one, not ['nginx']"),
+        (
+            {"user_data": "#cloud-config\npackages: [nginx\n"},
+            "user_data is no YAML: line 3 cannot be read",
+        ),
+        (
+            {"user_data": "#cloud-config\n- nginx\n"},
+            "user_data must be a mapping, or a text of one, not ['nginx']",
+        ),
         ({"meta_data": "local-hostname: [a"}, "meta_data is no YAML"),
         ({"meta_data": "web1"}, "meta_data must be a mapping, or a text of one, not 'web1'"),
         ({"network_config": "version: 2: 3"}, "network_config is no YAML"),
-        ({"network_config": {"ethernets": {"all": {"dhcp4": True}}}}, "network_config has no version, and cloud-init knows 1 and 2"),
-        ({"network_config": {"version": "2", "ethernets": {}}}, "network_config has the version '2'"),
+        (
+            {"network_config": {"ethernets": {"all": {"dhcp4": True}}}},
+            "network_config has no version, and cloud-init knows 1 and 2",
+        ),
+        (
+            {"network_config": {"version": "2", "ethernets": {}}},
+            "network_config has the version '2'",
+        ),
         ({"network_config": "network:\n  version: 3\n"}, "network_config has the version 3"),
-        ({"user_data": "#cloud-config  # of the web team\n- packages\n"}, "user_data must be a mapping, or a text of one"),
-        ({"meta_data": {"local-hostname": "Web_01."}}, "local-hostname of meta_data as its host name, and 'Web_01.' is none"),
+        (
+            {"user_data": "#cloud-config  # of the web team\n- packages\n"},
+            "user_data must be a mapping, or a text of one",
+        ),
+        (
+            {"meta_data": {"local-hostname": "Web_01."}},
+            "local-hostname of meta_data as its host name, and 'Web_01.' is none",
+        ),
     ],
-)  # fmt: skip
+)
 def test_f18_what_cloud_init_would_ignore(read, seed, sentence):
     message = read.refused(instance(cloud_init=seed))
     assert (
@@ -111,12 +135,20 @@ def test_f18_what_cloud_init_would_ignore(read, seed, sentence):
 @pytest.mark.parametrize(
     "user_data",
     [
-        "#cloud-config\npackages: [nginx]\n", "\n#Cloud-Config\nx: 1\n", "#!/bin/sh\nid\n", "#include\nhttps://example.com/x\n", {"packages": []},
-        "## template: jinja\n#cloud-config\n{% if x %}\n", "Content-Type: multipart/mixed\n\n", "#ps1_sysnative\ndir\n", "",
+        "#cloud-config\npackages: [nginx]\n",
+        "\n#Cloud-Config\nx: 1\n",
+        "#!/bin/sh\nid\n",
+        "#include\nhttps://example.com/x\n",
+        {"packages": []},
+        "## template: jinja\n#cloud-config\n{% if x %}\n",
+        "Content-Type: multipart/mixed\n\n",
+        "#ps1_sysnative\ndir\n",
+        "",
         '{"ignition": {"version": "3.0.0"}}',
-        "#cloud-config\n", "#cloud-config-archive\n- type: text/cloud-config\n",
+        "#cloud-config\n",
+        "#cloud-config-archive\n- type: text/cloud-config\n",
     ],
-)  # fmt: skip
+)
 def test_f18_what_cloud_init_runs(read, user_data):
     assert read(instance(cloud_init={"user_data": user_data}))["instances"]
 
@@ -158,15 +190,21 @@ def test_f18_an_instance_that_is_there_is_none_that_is_built(read):
 @pytest.mark.parametrize(
     "lines, sentence",
     [
-        ("- name: 103", 'name must be a text, not 103, which YAML reads as a number. Put it into quotes, such as name: "103".'),
+        (
+            "- name: 103",
+            'name must be a text, not 103, which YAML reads as a number. Put it into quotes, such as name: "103".',
+        ),
         ("- name: 1e3", "name must be a text, not 1000.0, which YAML reads as a number."),
         ("- name: on", None),
         ("- name: true", "name must be a text, not True, which YAML reads as true or false."),
         ("- name: 2026-01-01", "which YAML reads as a date or the like."),
-        ("- {name: web, memory_mb: 64, project: 7}", 'project must be a text, not 7, which YAML reads as a number. Put it into quotes, such as project: "7".'),
+        (
+            "- {name: web, memory_mb: 64, project: 7}",
+            'project must be a text, not 7, which YAML reads as a number. Put it into quotes, such as project: "7".',
+        ),
         ("- 7", "each instance is a mapping with a name, not 7."),
     ],
-)  # fmt: skip
+)
 def test_f21_a_number_in_place_of_a_text(read, lines, sentence):
     """The old message was: the name is missing or empty."""
     text = f"instances:\n  {lines}\n"
@@ -183,7 +221,8 @@ def test_a_pool_that_no_host_has_declared(read):
     """The old message was: a resource class CUSTOM_DISK_GB_VMS does not exist."""
     message = read.refused(instance(disks=[{"size_gb": 1}, {"size_gb": 2, "pool": "vms"}]))
     assert message.startswith(
-        f"{read.path} line 2: instance web, disk 2: no host has the storage pool vms in its drover_storage_pools."
+        f"{read.path} line 2: instance web, disk 2: no host has the storage pool vms in its"
+        " drover_storage_pools."
     )
     assert message.endswith("Nothing was placed.") and "CUSTOM" not in message
 
@@ -201,8 +240,8 @@ def test_a_pool_that_a_host_has_declared_and_that_never_ran(read, prepared_url, 
     )
     message = read.refused(definitions)
     assert (
-        "disk 2: drover_storage_pools of kvm1, kvm2 names the storage pool vms, and no discovery has found it running there."
-        in message
+        "disk 2: drover_storage_pools of kvm1, kvm2 names the storage pool vms, and no discovery"
+        " has found it running there." in message
     )
     ran = {"name": "vms", "type": "dir", "state": "running", "path": "/srv/vms", "capacity_gb": 10}
     fleets.discover(prepared_url, host("kvm2", pools=[ran]), storage_pools=["vms"])
@@ -229,7 +268,10 @@ def test_sentences_about_a_storage_pool_have_its_name():
 
 def test_walk_f33_keys_of_ones_own(read):
     """A part that several instances share is in the file once."""
-    text = "x-common: &c\n  memory_mb: 64\n  vcpus: 2\ninstances:\n  - {<<: *c, name: web1}\n  - <<: *c\n    name: web2\n"
+    text = (
+        "x-common: &c\n  memory_mb: 64\n  vcpus: 2\ninstances:\n  - {<<: *c, name: web1}\n  - <<:"
+        " *c\n    name: web2\n"
+    )
     assert [each["vcpus"] for each in read(text)["instances"]] == [2, 2]
     assert "^x-" in json.loads(page.schema())["patternProperties"]
 
@@ -261,34 +303,92 @@ def network(**more):
 @pytest.mark.parametrize(
     "definition, sentence",
     [
-        (disk(image="/srv/tiny.img", image_format="qcow"), "image_format must be qcow2, raw, qed, vdi, vhdx, vmdk or vpc, not 'qcow' (did you mean qcow2?)."),
-        (disk(image="/srv/images/"), "image must be the path of a file, and '/srv/images/' is a folder. Add the name of the file."),
+        (
+            disk(image="/srv/tiny.img", image_format="qcow"),
+            "image_format must be qcow2, raw, qed, vdi, vhdx, vmdk or vpc, not 'qcow' (did you mean qcow2?).",
+        ),
+        (
+            disk(image="/srv/images/"),
+            "image must be the path of a file, and '/srv/images/' is a folder. Add the name of the file.",
+        ),
         (disk(path="/srv/vms/"), "path must be the path of a file, and '/srv/vms/' is a folder."),
-        (disk(source={"path": "/srv/.."}), "path must be the path of a file, and '/srv/..' is a folder."),
-        ({"cdroms": [{"path": "/srv/isos/"}]}, "cdrom 1: path must be the path of a file, and '/srv/isos/' is a folder."),
-        ({"cdroms": [{"path": "/srv/a\nb.iso"}]}, r"path must be one line without control characters, and has '\n'. Take that out."),
+        (
+            disk(source={"path": "/srv/.."}),
+            "path must be the path of a file, and '/srv/..' is a folder.",
+        ),
+        (
+            {"cdroms": [{"path": "/srv/isos/"}]},
+            "cdrom 1: path must be the path of a file, and '/srv/isos/' is a folder.",
+        ),
+        (
+            {"cdroms": [{"path": "/srv/a\nb.iso"}]},
+            r"path must be one line without control characters, and has '\n'. Take that out.",
+        ),
         (disk(path="/" + "x" * 1024), "path has 1025 characters, and can have 1024."),
         (network(model="e100"), "network 1: model must be virtio, virtio-transitional,"),
         (network(vlan={"trunk": []}), "network 1: vlan: trunk has no VLAN."),
-        (network(bridge="br\0"), r"network 1: bridge must be one line without control characters, and has '\x00'."),
-        (network(openvswitch={"profileid": "p" * 40}), "profileid has 40 characters, and can have 39."),
-        ({"networks": [{"bridge": "br0", "mac": "52:54:00:00:00:01"}] * 2}, "network 2: the mac 52:54:00:00:00:01 on br0 stands twice"),
-        ({"machine": "pc", "disks": [{"size_gb": 1, "bus": "ide"}] * 5}, "5 of its disks and CD-ROM drives, that of cloud_init among them, have the bus ide"),
-        ({"machine": "pc", "disks": [{"size_gb": 1, "bus": "ide"}] * 4, "cloud_init": {"user_data": {}}}, "5 of its disks and CD-ROM drives"),
+        (
+            network(bridge="br\0"),
+            r"network 1: bridge must be one line without control characters, and has '\x00'.",
+        ),
+        (
+            network(openvswitch={"profileid": "p" * 40}),
+            "profileid has 40 characters, and can have 39.",
+        ),
+        (
+            {"networks": [{"bridge": "br0", "mac": "52:54:00:00:00:01"}] * 2},
+            "network 2: the mac 52:54:00:00:00:01 on br0 stands twice",
+        ),
+        (
+            {"machine": "pc", "disks": [{"size_gb": 1, "bus": "ide"}] * 5},
+            "5 of its disks and CD-ROM drives, that of cloud_init among them, have the bus ide",
+        ),
+        (
+            {
+                "machine": "pc",
+                "disks": [{"size_gb": 1, "bus": "ide"}] * 4,
+                "cloud_init": {"user_data": {}},
+            },
+            "5 of its disks and CD-ROM drives",
+        ),
         ({"project": "p" * 256}, "project has 256 characters, and can have 255."),
-        ({"availability_zone": "z" * 256}, "availability_zone has 256 characters, and can have 255."),
-        ({"server_group": {"name": "g" * 256, "policy": "affinity"}}, "name has 256 characters, and can have 255."),
-        ({"graphics": {"type": "vnc", "listen": "fe80::1%eth0"}}, "listen must be an IP address of the host"),
-        ({"graphics": {"type": "vnc", "listen": "224.0.0.1"}}, "listen must be an IP address of the host"),
-        ({"image": {"properties": {"hw_vif_model": "e100"}}, **network()}, "hw_vif_model must be virtio,"),
-        ({"image": {"properties": {"hw_scsi_model": "buslogix"}}, **disk(bus="scsi")}, "hw_scsi_model must be virtio-scsi,"),
+        (
+            {"availability_zone": "z" * 256},
+            "availability_zone has 256 characters, and can have 255.",
+        ),
+        (
+            {"server_group": {"name": "g" * 256, "policy": "affinity"}},
+            "name has 256 characters, and can have 255.",
+        ),
+        (
+            {"graphics": {"type": "vnc", "listen": "fe80::1%eth0"}},
+            "listen must be an IP address of the host",
+        ),
+        (
+            {"graphics": {"type": "vnc", "listen": "224.0.0.1"}},
+            "listen must be an IP address of the host",
+        ),
+        (
+            {"image": {"properties": {"hw_vif_model": "e100"}}, **network()},
+            "hw_vif_model must be virtio,",
+        ),
+        (
+            {"image": {"properties": {"hw_scsi_model": "buslogix"}}, **disk(bus="scsi")},
+            "hw_scsi_model must be virtio-scsi,",
+        ),
         ({"image": {"disk_format": "qcow3"}}, "disk_format must be qcow2, raw,"),
-        ({"ignore_hosts": "kvm1,kvm2"}, "ignore_hosts must name one in each item, and 'kvm1,kvm2' has a comma. Write a list, such as [kvm1, kvm2]."),
+        (
+            {"ignore_hosts": "kvm1,kvm2"},
+            "ignore_hosts must name one in each item, and 'kvm1,kvm2' has a comma. Write a list, such as [kvm1, kvm2].",
+        ),
         ({"force_hosts": ["kvm1,kvm2"]}, "has a comma."),
         ({"traits": {"forbidden": ["custom_slow"]}}, "there is no trait 'custom_slow'"),
-        ({"traits": {"required": ["HW_CPU_X86_AVX22"]}}, "there is no trait 'HW_CPU_X86_AVX22' (did you mean HW_CPU_X86_AVX2?)."),
+        (
+            {"traits": {"required": ["HW_CPU_X86_AVX22"]}},
+            "there is no trait 'HW_CPU_X86_AVX22' (did you mean HW_CPU_X86_AVX2?).",
+        ),
     ],
-)  # fmt: skip
+)
 def test_walk_f12_what_each_host_would_refuse(read, definition, sentence):
     """Each value was accepted, and failed at each host with the message of libvirt, QEMU or the
     database."""

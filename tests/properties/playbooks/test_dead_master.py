@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A master of SSH that stays after the death of its host: it accepts connections and never answers."""
+"""A master of SSH that stays after the death of its host: it accepts connections and never
+answers.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border imp
     ssh_ways,
     waiting,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import Late
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import HostTimeout
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import services
 from ansible_collections.drover.compute.tests.unit.action.running import ansible
@@ -94,7 +96,9 @@ def test_walk_f02_nothing_waits_for_a_dead_master(run):
 
 
 def test_f04_the_wait_for_a_host_that_comes_up_is_a_real_one(run):
-    """The arguments of ssh were the text of a template there, and the run never saw a host come up."""
+    """The arguments of ssh were the text of a template there, and the run never saw a host come
+    up.
+    """
     wake = {
         "drover_power_driver": "wakeonlan",
         "drover_power_mac": "52:54:00:99:00:01",
@@ -228,7 +232,7 @@ def test_walk_f02_a_line_for_many_hosts(monkeypatch):
         {"kvm1": lambda: time.sleep(1.5), "kvm2": lambda: time.sleep(1.5)}, 5, 30, lines.append
     )
     assert answers == {"kvm1": None, "kvm2": None} and not any(
-        isinstance(each, Late) for each in answers.values()
+        isinstance(each, HostTimeout) for each in answers.values()
     )
     assert (
         lines

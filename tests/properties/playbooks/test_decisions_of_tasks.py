@@ -9,7 +9,7 @@ import pytest
 from ansible.errors import AnsibleActionFail
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import (
-    Actor,
+    LeaseHolder,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.plugins.plugin_utils._store.runs import decisions
@@ -41,7 +41,7 @@ def test_scheduled_then_claimed(url):
     (decision,) = kept(url)
     assert (decision["instance_name"], decision["host"]) == ("web", picked["selections"][0]["host"])
     assert decision["instance_uuid"] == picked["selections"][0]["uuid"]
-    assert decision["actor"] == Actor.of_this_task().holder
+    assert decision["actor"] == LeaseHolder.of_this_task().holder
 
 
 def test_scheduled_as_the_lookup_does(url):

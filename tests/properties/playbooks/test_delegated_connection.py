@@ -183,13 +183,12 @@ def test_a_connection_keyword_other_than_local_goes_on(send, tmp_path):
     folder = tmp_path / "connection_plugins"
     folder.mkdir()
     (folder / "noted.py").write_text(
-        "DOCUMENTATION = '''\\nname: noted\\nshort_description: notes\\ndescription: notes\\noptions: {}\\n'''\\n".replace(
-            "\\n", "\n"
-        )
+        "DOCUMENTATION = '''\\nname: noted\\nshort_description: notes\\ndescription:"
+        " notes\\noptions: {}\\n'''\\n".replace("\\n", "\n")
         + "from ansible.plugins.connection.local import Connection as Local\n"
         + "class Connection(Local):\n    transport = 'noted'\n"
-        + f"    def exec_command(self, *args, **kwargs):\n        open({str(tmp_path / 'noted')!r}, 'a').write('x')\n"
-        + "        return super().exec_command(*args, **kwargs)\n"
+        + f"    def exec_command(self, *args, **kwargs):\n        open({str(tmp_path / 'noted')!r},"
+        " 'a').write('x')\n" + "        return super().exec_command(*args, **kwargs)\n"
     )
     for keywords in ({"connection": "noted"}, {"play": {"connection": "noted"}}):
         (tmp_path / "noted").unlink(missing_ok=True)
@@ -202,7 +201,10 @@ def test_a_connection_keyword_other_than_local_goes_on(send, tmp_path):
 
 
 def test_a_version_that_is_newer_than_all_that_were_tested_says_so_once(send):
-    newer = "from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import delegation\ndelegation.__version__ = '2.99.1rc1'\n"
+    newer = (
+        "from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import"
+        " delegation\ndelegation.__version__ = '2.99.1rc1'\n"
+    )
     plugin = send.folder / "action_plugins" / "send.py"
     plugin.write_text(plugin.read_text() + newer)
     code, answers, output = send(COMMAND, ["far", "plain"], loop=[1, 2])

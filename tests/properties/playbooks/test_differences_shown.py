@@ -14,7 +14,9 @@ pytestmark = pytest.mark.parametrize("check", [True, False])
 
 
 def shown(module, check, **args):
-    """Return the differences of a task; they are the same in check mode, and after a real run too."""
+    """Return the differences of a task; they are the same in check mode, and after a real run
+    too.
+    """
     result = run(module, check=check, diff=True, **args)
     assert "diff" not in run(module, check=True, **args)
     return result, [

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The playbook discover with drover_max_age reads the hosts that were not read for that time, or are down, and no others."""
+"""The playbook discover with drover_max_age reads the hosts that were not read for that time, or
+are down, and no others.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,10 @@ from ansible_collections.drover.compute.tests.unit.action.running import ansible
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import host
 
-INVENTORY = "hypervisors: {hosts: {kvm1: {}, kvm2: {}}, vars: {ansible_connection: ssh, ansible_host: 127.0.0.1, ansible_port: 9}}\n"
+INVENTORY = (
+    "hypervisors: {hosts: {kvm1: {}, kvm2: {}}, vars: {ansible_connection: ssh, ansible_host:"
+    " 127.0.0.1, ansible_port: 9}}\n"
+)
 
 
 def discover(url, folder, *words):

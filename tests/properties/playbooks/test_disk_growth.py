@@ -2,7 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The action instance_disk with the state resized, on a real store and hypervisors in this process."""
+"""The action instance_disk with the state resized, on a real store and hypervisors in this
+process.
+"""
 
 from __future__ import annotations
 

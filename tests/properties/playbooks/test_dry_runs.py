@@ -88,8 +88,8 @@ def test_walk_f23_a_resize_says_what_would_be(act):
     answer = act("instance_resize", True, instances=["web"], flavor="big")
     assert answer["changed"] is True
     assert (
-        "web: would be resized on kvm1: 1 vCPU, 64 MiB -> 2 vCPU, 128 MiB. It would be shut down for that, and started again."
-        in answer["lines"]
+        "web: would be resized on kvm1: 1 vCPU, 64 MiB -> 2 vCPU, 128 MiB. It would be shut down"
+        " for that, and started again." in answer["lines"]
     )
 
 

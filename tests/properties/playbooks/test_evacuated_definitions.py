@@ -2,7 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""kvm1 comes back with the definition of app, which was evacuated to kvm2: a discovery removes it only while kvm2 shows app."""
+"""kvm1 comes back with the definition of app, which was evacuated to kvm2: a discovery removes it
+only while kvm2 shows app.
+"""
 
 from __future__ import annotations
 
@@ -97,8 +99,8 @@ def test_it_stays_while_its_new_host_does_not_answer(url, there, capsys, silent)
         "_domain_restart",
     ) not in asked(there)
     assert (
-        "kvm1: kept the definition of app, which was evacuated from here to kvm2, as kvm2 did not answer: it may be the only one"
-        in said(capsys)
+        "kvm1: kept the definition of app, which was evacuated from here to kvm2, as kvm2 did not"
+        " answer: it may be the only one" in said(capsys)
     )
     setattr(there.hosts["kvm2"], silent, True)
     discover(url, "kvm1")
@@ -118,7 +120,9 @@ def test_it_stays_where_its_new_host_does_not_show_it(url, there, capsys):
 
 
 def test_one_that_was_moved_on_by_hand_is_where_it_runs(url, there, capsys):
-    """Before kvm3 is read, nothing shows that the definition on kvm1 is old. After that, a discovery of kvm1 looks at kvm3 too."""
+    """Before kvm3 is read, nothing shows that the definition on kvm1 is old. After that, a
+    discovery of kvm1 looks at kvm3 too.
+    """
     there.moved(
         there.hosts["kvm2"], there.hosts["kvm3"], there.hosts["kvm2"].domains()[uuid_of("app")]
     )
@@ -148,7 +152,9 @@ def test_one_that_is_shut_off_on_a_third_host_shows_nothing(url, there):
 
 
 def test_it_is_not_started_where_it_was_before_all_others_were_read(url, there):
-    """It runs on kvm3, whose last discovery was before the move. So the shut-off definition on kvm1 does not count as the instance."""
+    """It runs on kvm3, whose last discovery was before the move. So the shut-off definition on kvm1
+    does not count as the instance.
+    """
     there.moved(
         there.hosts["kvm2"], there.hosts["kvm3"], there.hosts["kvm2"].domains()[uuid_of("app")]
     )
@@ -169,10 +175,14 @@ def test_one_that_runs_on_its_old_host_is_not_touched(url, there):
 @pytest.mark.parametrize(
     ("status", "message", "words"),
     [
-        ("failed", "no space is left.", "app, which was evacuated, was not removed: no space is left. While"),
+        (
+            "failed",
+            "no space is left.",
+            "app, which was evacuated, was not removed: no space is left. While",
+        ),
         ("running", "", "app, which was evacuated, was started there while"),
     ],
-)  # fmt: skip
+)
 def test_a_removal_that_fails_is_said(url, there, capsys, monkeypatch, status, message, words):
     """The definition stays, in the record too, and a later discovery removes it."""
     with monkeypatch.context() as patch:
@@ -207,9 +217,10 @@ def test_its_new_host_dies_and_only_the_old_one_has_room(url, there, capsys):
     evacuate(url, "kvm2")
     assert there.where()["app"] == [("kvm1", "shutoff"), ("kvm2", "shutoff")]
     run("undrain", GROUPS, store_url=url, host="kvm1")
-    assert there.where()["app"] == [("kvm1", "shutoff"), ("kvm2", "shutoff")], (
-        "nobody has said that it is to start"
-    )
+    assert there.where()["app"] == [
+        ("kvm1", "shutoff"),
+        ("kvm2", "shutoff"),
+    ], "nobody has said that it is to start"
     evacuate(url, "kvm2")
     assert (
         there.where()["app"] == [("kvm1", "running"), ("kvm2", "shutoff")]

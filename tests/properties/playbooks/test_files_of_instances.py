@@ -66,7 +66,7 @@ def test_storage_a_deletion_is_told_what_other_hosts_need(fleet_url, monkeypatch
         }
 
     for way in (remote_module.Hand, remote_module.RemoteHand):
-        monkeypatch.setattr(way, "_run", hypervisor)
+        monkeypatch.setattr(way, "_run_module", hypervisor)
     for name in ("base", "web"):
         run(
             "instance",
@@ -112,7 +112,7 @@ def test_both_ways_of_a_resize_know_of_the_storage_of_both_hosts(fleet_url, monk
     def hypervisor(hand, module, args):
         return {"changed": True, "domain": facts}
 
-    monkeypatch.setattr(remote_module.Hand, "_run", hypervisor)
+    monkeypatch.setattr(remote_module.Hand, "_run_module", hypervisor)
     given = {"instance": "base", "state": "begun", "flavor": "big", "host": "kvm2"}
     resize = run("_resize", {"inventory_hostname": "kvm1"}, store_url=fleet_url, **given)["resize"]
     # The order of the move looks up the files that other hosts need.

@@ -63,7 +63,9 @@ def test_f17_each_play_says_what_a_configuration_could_change(path):
 
 @pytest.mark.long
 def test_f17_rolling_under_a_hostile_configuration(fleet):
-    """With the strategy free it ended in "object of type 'HostVarsVars' has no attribute 'rolling_seen'"."""
+    """With the strategy free it ended in "object of type 'HostVarsVars' has no attribute
+    'rolling_seen'".
+    """
     with (fleet.folder / "ansible.cfg").open("a", encoding="utf-8") as config:
         config.write(HOSTILE)
     fail = {

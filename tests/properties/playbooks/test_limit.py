@@ -54,7 +54,8 @@ def test_a_limit_without_localhost_is_refused(path, tmp_path):
     assert status != 0 and "TASK" not in output, output
     if path.stem in OF_ALL_HOSTS:
         assert (
-            "Nothing was done: --limit kvm1 leaves out kvm2, and this playbook needs every hypervisor."
+            "Nothing was done: --limit kvm1 leaves out kvm2, and this playbook needs every"
+            " hypervisor."
             in text
             and "without --limit" in text
         )
@@ -66,8 +67,8 @@ def test_a_limit_without_localhost_is_refused(path, tmp_path):
             else "Run it without --limit"
         )
         assert (
-            f"Nothing was done: --limit kvm1 leaves out localhost, where this playbook works. {advice}"
-            in text
+            "Nothing was done: --limit kvm1 leaves out localhost, where this playbook works."
+            f" {advice}" in text
         )
 
 

@@ -98,7 +98,10 @@ def test_a_notice_that_fails_hides_nothing(run):
         ("- ansible.builtin.debug: {msg: 'x'", "is no task file that Ansible can run. "),
         (
             "- no.such.module: {}",
-            "is no task file that Ansible can run. couldn't resolve module/action 'no.such.module'.",
+            (
+                "is no task file that Ansible can run. couldn't resolve module/action"
+                " 'no.such.module'."
+            ),
         ),
         ("- hosts: localhost\n  tasks: []", "is no task file that Ansible can run. "),
         ("hosts: localhost", "is no list of tasks"),

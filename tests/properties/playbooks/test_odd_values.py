@@ -20,22 +20,60 @@ MOST = 2**31 - 1
 @pytest.mark.parametrize(
     "module, given, sentence",
     [
-        ("aggregate", {"name": "\ud800"}, r"name has the character '\ud800', which no file and no database takes. Take it out."),
+        (
+            "aggregate",
+            {"name": "\ud800"},
+            r"name has the character '\ud800', which no file and no database takes. Take it out.",
+        ),
         ("host_info", {"host": "\ud800"}, "host has the character"),
         ("history_info", {"instances": ["web", "\0"]}, r"instances has the character '\x00'"),
         ("metrics", {"path": "\0"}, "path has the character"),
-        ("image", {"name": "i", "properties": {"a": {"b": ["\ud800"]}}}, "properties has the character"),
-        ("capacity_info", {"vcpus": 1, "memory_mb": 64, "service_down_time": float("inf")}, "service_down_time must be a number, not inf."),
-        ("flavor", {"name": "f", "vcpus": float("nan"), "memory_mb": 64}, "vcpus must be a number, not nan."),
-        ("flavor", {"name": "f", "vcpus": 2**63, "memory_mb": 64}, f"vcpus must be a whole number from 0 to {MOST}, not {2**63}."),
-        ("history_info", {"rows": 2**63}, f"rows must be a whole number from 0 to {MOST}, not {2**63}."),
-        ("compute_node", {"host": "kvm1", "ip_pools": [{5: 5}]}, "ip_pools must have keys that are texts:"),
-        ("allocation", {"selections": [None]}, "argument 'selections' must be a list of which each item is a mapping, not [None]."),
-        ("compute_node", {"host": "kvm1", "nodes": [5]}, "argument 'nodes' must be a list of which each item is a mapping, not [5]."),
+        (
+            "image",
+            {"name": "i", "properties": {"a": {"b": ["\ud800"]}}},
+            "properties has the character",
+        ),
+        (
+            "capacity_info",
+            {"vcpus": 1, "memory_mb": 64, "service_down_time": float("inf")},
+            "service_down_time must be a number, not inf.",
+        ),
+        (
+            "flavor",
+            {"name": "f", "vcpus": float("nan"), "memory_mb": 64},
+            "vcpus must be a number, not nan.",
+        ),
+        (
+            "flavor",
+            {"name": "f", "vcpus": 2**63, "memory_mb": 64},
+            f"vcpus must be a whole number from 0 to {MOST}, not {2**63}.",
+        ),
+        (
+            "history_info",
+            {"rows": 2**63},
+            f"rows must be a whole number from 0 to {MOST}, not {2**63}.",
+        ),
+        (
+            "compute_node",
+            {"host": "kvm1", "ip_pools": [{5: 5}]},
+            "ip_pools must have keys that are texts:",
+        ),
+        (
+            "allocation",
+            {"selections": [None]},
+            "argument 'selections' must be a list of which each item is a mapping, not [None].",
+        ),
+        (
+            "compute_node",
+            {"host": "kvm1", "nodes": [5]},
+            "argument 'nodes' must be a list of which each item is a mapping, not [5].",
+        ),
     ],
-)  # fmt: skip
+)
 def test_walk_f15_an_odd_value_is_a_sentence(prepared_url, module, given, sentence):
-    """Ansible wrote the error of Python, such as "Python int too large to convert to SQLite INTEGER"."""
+    """Ansible wrote the error of Python, such as "Python int too large to convert to SQLite
+    INTEGER".
+    """
     assert sentence in failure(module, None, store_url=prepared_url, **given)
 
 

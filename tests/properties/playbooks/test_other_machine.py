@@ -60,14 +60,17 @@ def test_a_discovery_refuses_it_and_the_record_stays(swapped, there):
         assert "another machine" in services.get(connection, "kvm1").last_error
 
 
-@pytest.mark.parametrize("module, args", [
-    ("drain", {"host": "kvm1", "unmovable": "skip"}),
-    ("drain", {"host": "kvm1", "unmovable": "shutdown"}),
-    ("instance", {"name": "app", "state": "stopped", "force": True, "timeout": 1}),
-    ("instance", {"name": "app", "state": "rebooted", "force": True, "timeout": 1}),
-    ("instance", {"name": "app", "state": "absent", "force": True, "timeout": 1}),
-    ("instance_migrate", {"instances": ["app"], "host": "kvm3"}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "module, args",
+    [
+        ("drain", {"host": "kvm1", "unmovable": "skip"}),
+        ("drain", {"host": "kvm1", "unmovable": "shutdown"}),
+        ("instance", {"name": "app", "state": "stopped", "force": True, "timeout": 1}),
+        ("instance", {"name": "app", "state": "rebooted", "force": True, "timeout": 1}),
+        ("instance", {"name": "app", "state": "absent", "force": True, "timeout": 1}),
+        ("instance_migrate", {"instances": ["app"], "host": "kvm3"}),
+    ],
+)
 def test_no_operation_touches_it(swapped, there, module, args):
     before = there.where()
     with pytest.raises(AnsibleActionFail) as caught:
@@ -108,7 +111,9 @@ def test_b2_of_two_boards_with_one_uuid_the_machine_id_decides(boards, there):
 
 
 def test_b2_the_power_driver_of_a_board_with_a_twin(boards):
-    """It tells no machine id: its own uuid may be the twin's, but another one is never the host's."""
+    """It tells no machine id: its own uuid may be the twin's, but another one is never the
+    host's.
+    """
     known = {"drover_store_url": boards}
     for uuid, is_other in ((BOARD, False), (uuid_of("third"), True)):
         problem = run("_power_machine", known, host="kvm1", reported=uuid)["problem"]

@@ -86,9 +86,11 @@ def test_walk_f11_a_network_that_no_host_has(fleet_url, there):
     """The dry run succeeded, and each host failed with a message of libvirt."""
     needs = {"requests": [NEW], "networks": [[{"network": "lan"}]], "store_url": fleet_url}
     message = failure("_schedule", None, **needs)
-    assert message == (
-        "Instance new cannot be built on any host: kvm1: the network lan does not exist on that host: define it there. The same for kvm2, kvm3. Or correct "
-        "networks of its definition. Nothing was placed."
+    assert (
+        message
+        == "Instance new cannot be built on any host: kvm1: the network lan does not exist on that"
+        " host: define it there. The same for kvm2, kvm3. Or correct networks of its definition."
+        " Nothing was placed."
     )
     network(there.hosts["kvm2"], "lan")
     (selection,) = run("_schedule", None, **needs)["selections"]
@@ -156,7 +158,9 @@ def test_walk_f11_kvm_where_hosts_have_none(fleet_url, there, guest):
 
 
 def test_walk_f11_more_vcpus_than_a_guest_can_have(fleet_url, there):
-    """libvirt refuses more than 255 without an IOMMU of extended interrupt mode, at the definition of the domain."""
+    """libvirt refuses more than 255 without an IOMMU of extended interrupt mode, at the definition
+    of the domain.
+    """
     kinds(fleet_url, kvm1=["kvm"], kvm2=["kvm"], kvm3=["kvm"])
     message = failure(
         "_schedule", None, store_url=fleet_url, requests=[{**NEW, "vcpus": 256}], guests=[{}]

@@ -77,8 +77,8 @@ def test_plans_name_the_machines_that_a_run_needs_itself(fleet_url):
         "rolling", hosts=["kvm3"], store_url=fleet_url, variables={"drover_controller": "kvm3"}
     )
     assert (
-        "kvm3 is the controller and its store: it is maintained last, and not rebooted or switched off by a run from there."
-        in answer["lines"]
+        "kvm3 is the controller and its store: it is maintained last, and not rebooted or switched"
+        " off by a run from there." in answer["lines"]
     )
 
 

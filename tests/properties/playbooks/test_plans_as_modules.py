@@ -1,8 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The modules that plan and count: their answers, which are those of the lookups, one clear sentence
-if there is no answer, and the playbooks that show them."""
+"""The modules that plan and count: their answers, which are those of the lookups, one clear
+sentence if there is no answer, and the playbooks that show them."""
 
 from __future__ import annotations
 
@@ -189,7 +189,10 @@ def test_candidates_are_those_of_the_lookup(url, query):
         (
             "plan_drain_info",
             {"host": "kmv1"},
-            "Host kmv1 is not in the store (did you mean kvm1?). Known hosts: kvm1, kvm2, kvm10. Run",
+            (
+                "Host kmv1 is not in the store (did you mean kvm1?). Known hosts: kvm1, kvm2,"
+                " kvm10. Run"
+            ),
         ),
         (
             "plan_drain_info",
@@ -199,7 +202,10 @@ def test_candidates_are_those_of_the_lookup(url, query):
         (
             "plan_drain_info",
             {"host": "kvm1,kmv2"},
-            "Host kmv2 is not in the store (did you mean kvm2?). Known hosts: kvm1, kvm2, kvm10. Run",
+            (
+                "Host kmv2 is not in the store (did you mean kvm2?). Known hosts: kvm1, kvm2,"
+                " kvm10. Run"
+            ),
         ),
         (
             "plan_drain_info",

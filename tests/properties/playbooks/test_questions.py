@@ -42,11 +42,18 @@ def url(prepared_url):
 def moved(url, name, *ways):
     values = [
         {
-            "uuid": uuid_of(f"{name}{number}"), "instance_uuid": uuid_of(name), "instance_name": name, "source": source, "destination": to,
-            "type": "live-migration", "status": "completed", "created_at": NOW + number, "updated_at": NOW + number + 12,
+            "uuid": uuid_of(f"{name}{number}"),
+            "instance_uuid": uuid_of(name),
+            "instance_name": name,
+            "source": source,
+            "destination": to,
+            "type": "live-migration",
+            "status": "completed",
+            "created_at": NOW + number,
+            "updated_at": NOW + number + 12,
         }
         for number, (source, to) in enumerate(ways)
-    ]  # fmt: skip
+    ]
     with Store.open(url).write() as connection:
         connection.execute(sa.insert(tables.migrations), values)
 
@@ -200,7 +207,7 @@ def test_times_have_a_text_beside_them():
 
 
 def test_times_of_modules(url):
-    (seen, _other) = run("host_info", store_url=url)["hosts"]
+    seen, _other = run("host_info", store_url=url)["hosts"]
     assert datetime.datetime.fromisoformat(
         seen["last_seen_up_iso"].replace("Z", "+00:00")
     ).timestamp() == int(seen["last_seen_up"])

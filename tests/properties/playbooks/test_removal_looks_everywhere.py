@@ -130,7 +130,8 @@ def as_medium(there, path, tmp_path):
         there,
         "kvm2",
         "other",
-        f"<disk type='file' device='cdrom'><source file='{path}'/><target dev='hdc' bus='ide'/><readonly/></disk>",
+        f"<disk type='file' device='cdrom'><source file='{path}'/><target dev='hdc'"
+        " bus='ide'/><readonly/></disk>",
     )
 
 
@@ -143,7 +144,10 @@ def as_variables(there, path, tmp_path):
         there,
         "kvm2",
         "other",
-        more=f"<loader readonly='yes' type='pflash'>/usr/share/OVMF/OVMF_CODE.fd</loader><nvram>{path}</nvram>",
+        more=(
+            "<loader readonly='yes'"
+            f" type='pflash'>/usr/share/OVMF/OVMF_CODE.fd</loader><nvram>{path}</nvram>"
+        ),
     )
 
 
@@ -276,11 +280,16 @@ def test_b3_a_move_with_its_disks_knows_what_another_host_has_come_to_need(url, 
 # B5: one file under two names
 
 
-SOURCE = "<disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source file='{}'/><target dev='vda'/><alias name='{}0'/></disk>"
+SOURCE = (
+    "<disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source file='{}'/><target"
+    " dev='vda'/><alias name='{}0'/></disk>"
+)
 
 
 def build(url, path, variables=None, check=False):
-    """Build thief on kvm3 with a file that exists already; return the reason of a refusal, or None."""
+    """Build thief on kvm3 with a file that exists already; return the reason of a refusal, or
+    None.
+    """
     fleets.claim(url, fleets.selection("thief", "kvm3"))
     text = hypervisors.xml("thief", uuid_of("thief")).replace(
         "</devices>", f"{SOURCE.format(path, SOURCE_ALIAS)}</devices>"
@@ -376,7 +385,8 @@ def test_b5_a_medium_that_another_host_writes_to_is_not_read(url, there, tmp_pat
         there,
         "kvm2",
         "reader",
-        f"<disk type='file' device='cdrom'><source file='{free}'/><target dev='hdc' bus='ide'/><readonly/></disk>",
+        f"<disk type='file' device='cdrom'><source file='{free}'/><target dev='hdc'"
+        " bus='ide'/><readonly/></disk>",
     )
     assert attach(url, free, readonly=True) is None
 

@@ -153,7 +153,10 @@ def test_mistakes(url):
         ({"host": "kvm 1\n"}, "is not in the store"),
         (
             {"force": ["everything"]},
-            "no rule named everything to lift; the rules are driver_says_on, login_refused, unclear_answer, ",
+            (
+                "no rule named everything to lift; the rules are driver_says_on, login_refused,"
+                " unclear_answer, "
+            ),
         ),
         ({"force": ["true"]}, "no rule named true to lift"),
         ({"quiet_seconds": -1}, "quiet_seconds must be 0 or more"),

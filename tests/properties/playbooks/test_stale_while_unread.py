@@ -21,7 +21,10 @@ from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
 
-UNKNOWN = "kvm2 was not read since the store was made or brought back from a backup, so whether it runs there is not known. Run drover.compute.discover"
+UNKNOWN = (
+    "kvm2 was not read since the store was made or brought back from a backup, so whether it runs"
+    " there is not known. Run drover.compute.discover"
+)
 
 
 def discover(url, *hosts):
@@ -114,8 +117,8 @@ def test_a_drain_leaves_a_stale_definition_where_it_is(url, there, check):
         run("drain", store_url=url, host=["kvm1"], check=check)
     message = str(caught.value)
     assert (
-        f"it is shut off, and {UNKNOWN[: -len('. Run drover.compute.discover')]}; run drover.compute.discover with all hosts up"
-        in message
+        f"it is shut off, and {UNKNOWN[: -len('. Run drover.compute.discover')]}; run"
+        " drover.compute.discover with all hosts up" in message
     ), message
     assert there.where() == before
     discover(url, "kvm2")

@@ -75,8 +75,9 @@ def test_tags_that_leave_nothing_out(folder, prepared_url):
 
 def test_a_playbook_of_somebody_with_tags(folder, prepared_url):
     (folder / "mine.yml").write_text(
-        "- {ansible.builtin.import_playbook: drover.compute.hosts, tags: [fleet]}\n"
-        "- {hosts: localhost, gather_facts: false, tags: [web], tasks: [{ansible.builtin.debug: {msg: web is done}}]}\n",
+        "- {ansible.builtin.import_playbook: drover.compute.hosts, tags: [fleet]}\n- {hosts:"
+        " localhost, gather_facts: false, tags: [web], tasks: [{ansible.builtin.debug: {msg: web is"
+        " done}}]}\n",
         encoding="utf-8",
     )
     status, output, dummy = run(

@@ -44,8 +44,8 @@ print("ended by", os.WTERMSIG(status), flush=True)
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_walk_f17_an_interrupted_run_says_what_goes_on(number):
-    """Ansible ends the process of the task, and shows no further output of it; so the process writes
-    to the output of ansible-playbook."""
+    """Ansible ends the process of the task, and shows no further output of it; so the process
+    writes to the output of ansible-playbook."""
     code = (
         TASK
         if number == signal.SIGTERM

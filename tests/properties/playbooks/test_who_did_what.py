@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs, decisions, claims, moves and power actions have user, controller, command and reason, in AWX the job; no secret is among them."""
+"""Runs, decisions, claims, moves and power actions have user, controller, command and reason, in
+AWX the job; no secret is among them.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,10 @@ def test_a_claim_and_its_decision_and_a_refusal(url, tmp_path):
         ("claim", "room claimed", "web", chosen, None),
         ("decision", "place: no valid host", "big", None, None),
     ]
-    command = "ansible-playbook play.json -e drover_host=kvm1 -e drover_power_password -e 'drover_reason=ticket 7' -e my_token"
+    command = (
+        "ansible-playbook play.json -e drover_host=kvm1 -e drover_power_password -e"
+        " 'drover_reason=ticket 7' -e my_token"
+    )
     assert {(each["command"], each["reason"], each["controller"]) for each in entries} == {
         (command, "ticket 7", socket.gethostname())
     }

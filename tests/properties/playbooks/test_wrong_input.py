@@ -35,11 +35,17 @@ DEFINITIONS = {
     "broken.yml": "instances:\n  - name: a\n     memory_mb: 512\n",
     "tab.yml": "instances:\n\t- name: a\n",
     "quote.yml": 'instances:\n  - name: "a\n    memory_mb: 64\n',
-    "twice.yml": "instances:\n  - {name: a, memory_mb: 64}\n  - {name: b, memory_mb: 64}\n  - {name: a, memory_mb: 64}\n",
+    "twice.yml": (
+        "instances:\n  - {name: a, memory_mb: 64}\n  - {name: b, memory_mb: 64}\n  - {name: a,"
+        " memory_mb: 64}\n"
+    ),
     "key.yml": "instances:\n  - name: a\n    memory: 512\n",
     "size.yml": "instances:\n  - {name: a, memory_mb: 2X}\n",
     "odd.yml": "instances:\n  - {name: a, memory_mb: 1500K}\n",
-    "group.yml": "server_groups: [{name: web, policy: affinity}]\ninstances:\n\n  - {name: a, memory_mb: 64, server_group: wbe}\n",
+    "group.yml": (
+        "server_groups: [{name: web, policy: affinity}]\ninstances:\n\n  - {name: a, memory_mb: 64,"
+        " server_group: wbe}\n"
+    ),
     "latin.yml": None,
     "good.yml": "instances:\n  - {name: a, memory_mb: 64}\n",
 }
@@ -169,7 +175,10 @@ ANSWERS = {
     "no host to power": (("power",), "Which host?"),
     "power action": (
         ("power", "-e", "drover_host=kvm1", "-e", "drover_power_action=rebot"),
-        "drover_power_action is rebot, which does not exist. There are: status, startup, shutdown, reboot, hard_off, cycle.",
+        (
+            "drover_power_action is rebot, which does not exist. There are: status, startup,"
+            " shutdown, reboot, hard_off, cycle."
+        ),
     ),
     "choice of a drain": (
         (*drain("kvm2"), "-e", "drover_unmovable=skipp"),
@@ -198,7 +207,10 @@ ANSWERS = {
     ),
     "unknown key": (
         place("key.yml"),
-        "key.yml line 2: instance a: unknown key memory (did you mean memory_mb?). Known: autostart,",
+        (
+            "key.yml line 2: instance a: unknown key memory (did you mean memory_mb?). Known:"
+            " autostart,"
+        ),
     ),
     "size": (
         place("size.yml"),
@@ -212,17 +224,26 @@ ANSWERS = {
     ),
     "server group": (
         place("group.yml"),
-        "group.yml line 4: instance a: server group wbe is neither under server_groups nor in the store (did you mean web?). There are: web.",
+        (
+            "group.yml line 4: instance a: server group wbe is neither under server_groups nor in"
+            " the store (did you mean web?). There are: web."
+        ),
         "Nothing was placed.",
     ),
     "unknown filter": (
         place("good.yml", "-e", "drover_scheduler_file=policy.yml"),
         "policy.yml, line 1, column ",
-        "names 'RamFiler' under 'enabled_filters', which does not exist (did you mean RamFilter?); there are: ",
+        (
+            "names 'RamFiler' under 'enabled_filters', which does not exist (did you mean"
+            " RamFilter?); there are: "
+        ),
     ),
     "policy key": (
         place("good.yml", "-e", "drover_scheduler_file=policy2.yml"),
-        "policy2.yml, line 2, column 1: The scheduler policy: unknown key weigher (did you mean weighers?)",
+        (
+            "policy2.yml, line 2, column 1: The scheduler policy: unknown key weigher (did you mean"
+            " weighers?)"
+        ),
     ),
     "policy of a rebalance": (
         ("rebalance", "-e", "drover_scheduler_file=policy.yml"),
@@ -232,7 +253,10 @@ ANSWERS = {
     "no UTF-8": (place("latin.yml"), "latin.yml cannot be read: it is not UTF-8 text."),
     "plan": (
         ("rebalance", "-e", "drover_plan_file=plan.json", "-e", "drover_plan_only=false"),
-        "plan.json is no plan of a rebalance: it has no list of moves. Nothing was moved. Write the plan again, with drover_plan_file=",
+        (
+            "plan.json is no plan of a rebalance: it has no list of moves. Nothing was moved. Write"
+            " the plan again, with drover_plan_file="
+        ),
     ),
     "plan with a bad move": (
         ("rebalance", "-e", "drover_plan_file=plan2.json", "-e", "drover_plan_only=false"),
@@ -287,7 +311,10 @@ ANSWERS = {
     ),
     "neither true nor false": (
         ("audit", "-e", "drover_audit_heal=maybe"),
-        "drover_audit_heal is 'maybe', which is neither true nor false. Write true, yes, on or 1, or false, no, off or 0.",
+        (
+            "drover_audit_heal is 'maybe', which is neither true nor false. Write true, yes, on or"
+            " 1, or false, no, off or 0."
+        ),
     ),
     "a misspelt true": (
         ("drain", "-e", "drover_host=kvm1", "-e", "drover_plan_only=ture"),
@@ -303,7 +330,10 @@ ANSWERS = {
     ),
     "no whole number": (
         ("evacuate", "-e", "drover_host=kvm1", "-e", "drover_evacuate_down_percent=many"),
-        "Nothing was done. drover_evacuate_down_percent is 'many', which is no whole number from 0 on. Write one, or leave it out.",
+        (
+            "Nothing was done. drover_evacuate_down_percent is 'many', which is no whole number"
+            " from 0 on. Write one, or leave it out."
+        ),
     ),
     "an empty number": (
         ("drain", "-e", "drover_host=kvm1", "-e", "drover_max_migrations="),
@@ -343,7 +373,10 @@ ANSWERS = {
 URLS = {
     "no store": (
         "sqlite:////nowhere/x.db",
-        "There is no store at sqlite:////nowhere/x.db yet. Run the playbook drover.compute.discover first, or set",
+        (
+            "There is no store at sqlite:////nowhere/x.db yet. Run the playbook"
+            " drover.compute.discover first, or set"
+        ),
     ),
     "kind": (
         "mysql://user:secret@db/drover",
@@ -351,7 +384,10 @@ URLS = {
     ),
     "path": (
         "/var/lib/store.db",
-        "The store URL (drover_store_url) is malformed or of an unknown kind. Write sqlite:////absolute/path.db or",
+        (
+            "The store URL (drover_store_url) is malformed or of an unknown kind. Write"
+            " sqlite:////absolute/path.db or"
+        ),
     ),
     "slashes": ("postgres//user:secret@db/drover", "The store URL (drover_store_url) is malformed"),
     "refused": (
@@ -443,8 +479,8 @@ def test_a_database_of_another_program_is_refused_and_not_touched(
     message = failure(module, store_url=f"sqlite:///{tmp_path}/others.db", **args)
     assert contents(tmp_path) == before
     assert (
-        f"The database sqlite:///{tmp_path}/others.db belongs to another program: it has the tables alembic_version, users,"
-        in message
+        f"The database sqlite:///{tmp_path}/others.db belongs to another program: it has the tables"
+        " alembic_version, users," in message
     )
     assert (
         "Nothing was written. Set drover_store_url to a file or a database of its own." in message
@@ -491,8 +527,8 @@ def test_a_file_that_is_no_database(tmp_path, module):
     message = failure(module, store_url=f"sqlite:///{path}")
     assert contents(tmp_path) == before
     assert (
-        f"{path} is no SQLite database, or it is damaged. Nothing was written. Set drover_store_url to the file of the store"
-        in message
+        f"{path} is no SQLite database, or it is damaged. Nothing was written. Set drover_store_url"
+        " to the file of the store" in message
     )
     assert "report it" not in message
 
@@ -500,8 +536,8 @@ def test_a_file_that_is_no_database(tmp_path, module):
 def test_a_folder(tmp_path):
     message = failure("host_info", store_url=f"sqlite:///{tmp_path}")
     assert (
-        f"{tmp_path} is a folder. Set drover_store_url to a file, such as sqlite:///{tmp_path}/store.db."
-        in message
+        f"{tmp_path} is a folder. Set drover_store_url to a file, such as"
+        f" sqlite:///{tmp_path}/store.db." in message
     )
 
 
@@ -537,13 +573,19 @@ def protected(made, tmp_path):
             0o000,
             0o755,
             "host_info",
-            "may not read {path}. Give the user the right to read and write the file and its folder",
+            (
+                "may not read {path}. Give the user the right to read and write the file and its"
+                " folder"
+            ),
         ),
         (
             0o444,
             0o755,
             "store",
-            "may not write to {path}, or its file system is read-only. Give the user the right to read and write",
+            (
+                "may not write to {path}, or its file system is read-only. Give the user the right"
+                " to read and write"
+            ),
         ),
         (0o666, 0o555, "store", "may not make files in {folder}, or its file system is read-only."),
     ],

@@ -83,7 +83,7 @@ def test_devices_go_with_hosts_and_instances(store):
         assert lost["moved"] == 0 and len(lost["left_out"]) == 1 and len(kept["left_out"]) == 1
         (again,) = made(fleet, {"add_instances": {**GPU, "name": "again"}})
         assert again["placed"] == 0
-        (bought, placed, moved) = made(
+        bought, placed, moved = made(
             fleet,
             {"add_hosts": {"like": "new-1"}},
             {"add_instances": {**GPU, "name": "last"}},

@@ -68,7 +68,9 @@ def test_each_loss(tmp_path_factory, nodes):
 
 
 def test_a_loss_counts_what_instances_require(tmp_path):
-    """Only one host has a trait; the flavor, the instance or a property of its image requires it."""
+    """Only one host has a trait; the flavor, the instance or a property of its image requires
+    it.
+    """
     url = f"sqlite:///{tmp_path / 'store.db'}"
     fleets.discover(url, host("kvm1", traits=["CUSTOM_SSD"]), host("kvm2"), host("kvm3"))
     store = Store.open(url)

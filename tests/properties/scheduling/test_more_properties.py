@@ -108,9 +108,11 @@ def test_the_order_of_hosts_in_the_store_never_matters(found, spec, driver, seed
     order = list(range(len(found)))
     random.Random(seed).shuffle(order)
     mixed = {
-        key: [value[old] for old in order]
-        if isinstance(value, list) and key != "aggregates"
-        else value
+        key: (
+            [value[old] for old in order]
+            if isinstance(value, list) and key != "aggregates"
+            else value
+        )
         for key, value in columns.items()
     }
     mixed["resources"] = {
@@ -166,8 +168,9 @@ def test_force_and_ignore_always_hold(found, spec, driver, ignored, forced):
         "ignore_hosts": tuple(
             name.upper() for number, name in enumerate(names) if number in ignored
         ),
-        "force_hosts": tuple(name for number, name in enumerate(names) if number in forced)
-        or (names[0],),
+        "force_hosts": (
+            tuple(name for number, name in enumerate(names) if number in forced) or (names[0],)
+        ),
     }
     spec = type(spec)(**{**vars(spec), **more})
     picked = outcome(

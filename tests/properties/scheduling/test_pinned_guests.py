@@ -20,7 +20,10 @@ SETS = {
     "cpu_dedicated_set": "1-3,9-11,5-7,13-15",
     "cpu_allocation_ratio": 8.0,
 }
-PAGES = "<numatune><memory nodeset='1'/></numatune><memoryBacking><hugepages><page size='1' unit='G'/></hugepages></memoryBacking>"
+PAGES = (
+    "<numatune><memory nodeset='1'/></numatune><memoryBacking><hugepages><page size='1'"
+    " unit='G'/></hugepages></memoryBacking>"
+)
 ANYWHERE = "<memoryBacking><hugepages/></memoryBacking>"
 
 
@@ -67,13 +70,28 @@ def test_a_pinned_guest_goes_where_as_many_cpus_are_free(url):
 @pytest.mark.parametrize(
     "guest, words",
     [
-        (domain("web", 6, 64, pins(1, 2, 3, 9, 10, 11, cell=0)), "its NUMA cell 0 comes nearest and has 5 of 6 CPUs to pin"),
-        (domain("web", 1, 4096, PAGES), "its NUMA cell 0 comes nearest and has 1 of 4 free pages of 1048576 KiB"),
-        (domain("web", 1, 64, ANYWHERE), "it is tied to CPUs or NUMA cells of its host in a way that no claim makes"),
-        (domain("web", 2, 64, pins(1, 5)), "it is tied to CPUs or NUMA cells of its host in a way that no claim makes"),
-        (domain("web", 1, 64, pins(1, cell=0, emulator="2-3")), "it is tied to CPUs or NUMA cells of its host in a way that no claim makes"),
+        (
+            domain("web", 6, 64, pins(1, 2, 3, 9, 10, 11, cell=0)),
+            "its NUMA cell 0 comes nearest and has 5 of 6 CPUs to pin",
+        ),
+        (
+            domain("web", 1, 4096, PAGES),
+            "its NUMA cell 0 comes nearest and has 1 of 4 free pages of 1048576 KiB",
+        ),
+        (
+            domain("web", 1, 64, ANYWHERE),
+            "it is tied to CPUs or NUMA cells of its host in a way that no claim makes",
+        ),
+        (
+            domain("web", 2, 64, pins(1, 5)),
+            "it is tied to CPUs or NUMA cells of its host in a way that no claim makes",
+        ),
+        (
+            domain("web", 1, 64, pins(1, cell=0, emulator="2-3")),
+            "it is tied to CPUs or NUMA cells of its host in a way that no claim makes",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_stands_against_it_is_said_before_anything_moves(url, guest, words):
     domains = [
         domain("db", 1, 64, pins(9, cell=0)),

@@ -125,7 +125,9 @@ def test_the_order_of_the_input_changes_nothing(crowd, random):
 @given(crowds(), st.integers(0, 6))
 @settings(max_examples=50, deadline=None)
 def test_cut_anywhere_and_planned_again_the_host_ends_as_empty(crowd, cut):
-    """S17: if the drain is possible, it stays possible at each cut; the next plan empties the host."""
+    """S17: if the drain is possible, it stays possible at each cut; the next plan empties the
+    host.
+    """
     columns, guests, host = crowd
     plan = drain(columns, guests, host, extra_moves=20)
     done = [move for move in plan["moves"] if move["wave"] <= cut]

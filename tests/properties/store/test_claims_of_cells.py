@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Claims of NUMA cells, CPUs, pages and PCI devices: each goes to one instance, in the claim's own transaction."""
+"""Claims of NUMA cells, CPUs, pages and PCI devices: each goes to one instance, in the claim's own
+transaction.
+"""
 
 from __future__ import annotations
 
@@ -110,8 +112,15 @@ def test_a_pinned_instance_gets_cpus_and_its_domain_says_them(prepared_url):
     assert (repeated["new"], repeated["numa"]) == (False, claimed["numa"])
     # Floating vCPUs do not run on the pinned CPUs of others.
     (floating,) = place(prepared_url, "c")
-    assert floating["numa"] == {**dict.fromkeys(floating["numa"]), "cpuset": [0, 4, 8, 12], "vcpu_pins": {}, "iothread_pins": {}, "cells": [],
-                                "pages": [], "locked": False}  # fmt: skip
+    assert floating["numa"] == {
+        **dict.fromkeys(floating["numa"]),
+        "cpuset": [0, 4, 8, 12],
+        "vcpu_pins": {},
+        "iothread_pins": {},
+        "cells": [],
+        "pages": [],
+        "locked": False,
+    }
 
 
 def test_a_host_without_sets_says_nothing_of_one_that_floats(prepared_url):

@@ -22,8 +22,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement import (
     selections,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.claim_destination import (
+    CandidateNode,
     ClaimDestinations,
-    Place,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.provider_uuids import (
     provider_of,
@@ -200,7 +200,9 @@ def test_group_policy_isolate_takes_functions_of_different_cards(prepared_url):
 
 
 def test_devices_near_the_cells_of_the_guest(prepared_url):
-    """Placement knows no cells: the claim must take a candidate with a device that the fit accepts."""
+    """Placement knows no cells: the claim must take a candidate with a device that the fit
+    accepts.
+    """
     fleets.discover(prepared_url, host(gpu(1, 0), gpu(2, 1), **SETS))
     for name in "ab":
         specs = {"hw:cpu_policy": "dedicated", "hw:pci_numa_affinity_policy": "required"}
@@ -419,7 +421,7 @@ def test_destinations_serve_a_move(prepared_url):
     with Store.open(prepared_url).write(together=True) as connection:
         request = claims._requests([selection])
         nodes = claims.claim_nodes.read(connection, [{"host": "kvm2"}])
-        found = ClaimDestinations(connection, [Place(nodes["kvm2"][0])], {}, {}, request)
+        found = ClaimDestinations(connection, [CandidateNode(nodes["kvm2"][0])], {}, {}, request)
         place = found.choose(uuid_of("a"), "a", selection["resources"], found.places)
         ids = {row.id: row.name for row in connection.execute(sa.select(tables.resource_providers))}
         assert {ids[provider] for provider, _class in place.amounts} == {

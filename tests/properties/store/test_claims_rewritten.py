@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Allocations replaced and reshaped, their generations, and claims that expire (N10.3, N10.5, N10.6)."""
+"""Allocations replaced and reshaped, their generations, and claims that expire (N10.3, N10.5,
+N10.6).
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Claims and moves over several providers: children, sharing pools, and the scheduler's decision."""
+"""Claims and moves over several providers: children, sharing pools, and the scheduler's
+decision.
+"""
 
 from __future__ import annotations
 

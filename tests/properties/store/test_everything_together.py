@@ -387,7 +387,9 @@ class World:
             )
 
     def die(self, host):
-        """Let a host die. Its instances are claimed on other hosts; moves from or to it stay open."""
+        """Let a host die. Its instances are claimed on other hosts; moves from or to it stay
+        open.
+        """
         open_moves = [
             each
             for each in map(self.under_way, NAMES)

@@ -39,7 +39,9 @@ NEW = {"VCPU": 2, "MEMORY_MB": 128, "DISK_GB": 10}
 
 @pytest.fixture
 def fleet_url(prepared_url):
-    """Fill a store with three hosts; web and db run on kvm1, twin on kvm2 and kvm3 under two uuids."""
+    """Fill a store with three hosts; web and db run on kvm1, twin on kvm2 and kvm3 under two
+    uuids.
+    """
     fleets.discover(
         prepared_url,
         host("kvm1", domain("web", disk_gb=5), domain("db")),
@@ -122,8 +124,8 @@ def test_while_it_moves_cold(fleet_url):
         fleet_url, migration_claims.begin_resize, uuid_of("web"), "kvm2", None, wanted, fleets.NOW
     )
     assert (
-        "run drover.compute.instance_migrate with drover_destination=kvm2 and drover_migrate_cold=true again first"
-        in refusal(fleet_url, "web")
+        "run drover.compute.instance_migrate with drover_destination=kvm2 and"
+        " drover_migrate_cold=true again first" in refusal(fleet_url, "web")
     )
 
 

@@ -25,7 +25,9 @@ REFUSALS = {
     "PlacementPciDependentDeviceException": "a physical function and one of its virtual ones",
     "PlacementPciMixedResourceClassException": "have different resource classes",
     "PlacementPciMixedTraitsException": "have different traits",
-    "PlacementPciException": "which cannot have one_time_use|devname does not go with pci_report_in_placement",
+    "PlacementPciException": (
+        "which cannot have one_time_use|devname does not go with pci_report_in_placement"
+    ),
 }
 USUAL = {"reserved": 0, "min_unit": 1, "step_size": 1, "allocation_ratio": 1.0}
 
@@ -39,8 +41,12 @@ def tree(url):
             )
         ).all()
         classes, names, totals, traits, allocation_table = (
-            tables.resource_classes, tables.traits, tables.inventories, tables.provider_traits, tables.allocations,
-        )  # fmt: skip
+            tables.resource_classes,
+            tables.traits,
+            tables.inventories,
+            tables.provider_traits,
+            tables.allocations,
+        )
         amounts = connection.execute(sa.select(totals, classes.c.name).join(classes)).all()
         words = connection.execute(sa.select(traits.c.provider_id, names.c.name).join(names)).all()
         taken = connection.execute(

@@ -216,7 +216,10 @@ def test_contradicting_extra_specs(refused):
         "instances: &all\n  - {name: a, memory_mb: 64, labels: *all}\n",
         "instances: [{name: a, memory_mb: 64, memory_mb: 32}]\n",
         "instances: !!python/object/apply:os.system ['true']\n",
-        "flavors: [{name: f, vcpus: 1, memory_mb: 64}, {name: f, vcpus: 2, memory_mb: 64}]\ninstances: []\n",
+        (
+            "flavors: [{name: f, vcpus: 1, memory_mb: 64}, {name: f, vcpus: 2, memory_mb:"
+            " 64}]\ninstances: []\n"
+        ),
     ],
 )
 def test_odd_files(refused, text):
@@ -224,5 +227,8 @@ def test_odd_files(refused, text):
 
 
 def test_anchors_that_mean_something(place):
-    text = "instances:\n  - &one {name: a, memory_mb: 64, disks: &disks [{size_gb: 1}]}\n  - {<<: *one, name: b, disks: *disks}\n"
+    text = (
+        "instances:\n  - &one {name: a, memory_mb: 64, disks: &disks [{size_gb: 1}]}\n  - {<<:"
+        " *one, name: b, disks: *disks}\n"
+    )
     assert [each["name"] for each in place(text)] == ["a", "b"]

@@ -150,7 +150,9 @@ def _of_class(name):
 
 
 def test_room_is_made_on_a_card(gpu_url):
-    """The one free card is on a host that is closed for moves: another instance gives up its card."""
+    """The one free card is on a host that is closed for moves: another instance gives up its
+    card.
+    """
     write(
         gpu_url,
         lambda connection: connection.execute(
@@ -268,7 +270,9 @@ def test_a_move_keeps_what_it_has_on_the_pool_that_both_see(prepared_url):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_no_claim_of_a_planned_move_is_refused(prepared_url, seed):
-    """Random fleets: hosts have cards of 1 to 4, one or two pools or local disks, and little room."""
+    """Random fleets: hosts have cards of 1 to 4, one or two pools or local disks, and little
+    room.
+    """
     rng = random.Random(seed)
     names = [f"kvm{number}" for number in range(1, 6)]
     guests = {f"vm{number}": rng.choice(names[: 1 + number % 3]) for number in range(9)}

@@ -62,9 +62,9 @@ def statements(url, function, *arguments):
 def test_the_fleet_is_read_once(url, monkeypatch, read, times):
     """The report reads the instances as people see them, the resources of each, and the instances
     that went down with their host."""
-    fleets_read, kept = [], host_columns._read
+    fleets_read, kept = [], host_columns._read_columns
     monkeypatch.setattr(
-        host_columns, "_read", lambda *arguments: fleets_read.append(1) or kept(*arguments)
+        host_columns, "_read_columns", lambda *arguments: fleets_read.append(1) or kept(*arguments)
     )
     selected = statements(url, read, POLICY, NOW)
     assert sum("instances.name" in each for each in selected) == times

@@ -93,7 +93,9 @@ def play(folder, tasks, settings="", environment=None, options=(), **keywords):
 
 
 def playbook(name, url, *options, folder, variables=None, settings=""):
-    """Run a playbook of the collection by its name on localhost, with a store; the rest is as in play()."""
+    """Run a playbook of the collection by its name on localhost, with a store; the rest is as in
+    play().
+    """
     (folder / "vars.json").write_text(json.dumps({"drover_store_url": url, **(variables or {})}))
     _configure(folder, settings)
     return ansible(

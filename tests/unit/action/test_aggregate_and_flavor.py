@@ -233,9 +233,15 @@ def test_bad_flavors(fleet_url, tmp_path):
     says = [
         "Flavor db: memory_mb must be given and be 1 or more.",
         "Flavor db: vcpus must be given and be 1 or more.",
-        "Flavor db: disk_gb must be a whole number of GiB from 0 to 2147483647, or a size such as 512MiB, 4GiB or 2T, not -1.",
+        (
+            "Flavor db: disk_gb must be a whole number of GiB from 0 to 2147483647, or a size such"
+            " as 512MiB, 4GiB or 2T, not -1."
+        ),
         "memory_mb",
-        "Flavor db: the extra spec 'capabilities:x' is '>=', but the operator >= must be followed by a value.",
+        (
+            "Flavor db: the extra spec 'capabilities:x' is '>=', but the operator >= must be"
+            " followed by a value."
+        ),
         "Flavor db: the extra spec 'trait:CUSTOM_X' must be required or forbidden, not 'maybe'.",
         "Flavor db: the extra spec 'x' must be text, not [1].",
         "missing required arguments: name",

@@ -2,7 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Instances compared with their definitions and brought into line, on a real store and hypervisors in this process."""
+"""Instances compared with their definitions and brought into line, on a real store and hypervisors
+in this process.
+"""
 
 from __future__ import annotations
 
@@ -298,8 +300,10 @@ def test_changed_extra_specs_are_named_with_the_way_out(url):
             fleets.NOW,
         )
     answer = align(url, {"flavor": "f", "extra_specs": {"hw:numa_nodes": 1}})
-    assert answer["lines"][0] == (
-        "web: extra spec hw:numa_nodes none, the definition says 1; extra spec hw:cpu_policy shared, the definition says dedicated."
+    assert (
+        answer["lines"][0]
+        == "web: extra spec hw:numa_nodes none, the definition says 1; extra spec hw:cpu_policy"
+        " shared, the definition says dedicated."
     )
     assert (
         "resize it with drover.compute.instance_resize to a flavor of another name"

@@ -219,15 +219,18 @@ instances:
         "allocation", selections=[begun["selection"]], of_definitions=True, store_url=fleet.url
     )
     assert (
-        "extra_specs was {'trait:CUSTOM_SLOW': 'forbidden'} and is {'trait:CUSTOM_OTHER': 'forbidden'}"
-        in refused
+        "extra_specs was {'trait:CUSTOM_SLOW': 'forbidden'} and is {'trait:CUSTOM_OTHER':"
+        " 'forbidden'}" in refused
     )
 
 
 def test_what_was_asked_stays_with_the_instance(fleet):
-    """The request stays after a discovery has seen the domain, and counts for a move and a resize."""
+    """The request stays after a discovery has seen the domain, and counts for a move and a
+    resize.
+    """
     fleet.write(
-        'instances: [{name: web, memory_mb: 64, traits: {required: [CUSTOM_SSD]}, image: {name: i, properties: {a: "b"}}}]'
+        "instances: [{name: web, memory_mb: 64, traits: {required: [CUSTOM_SSD]}, image: {name: i,"
+        ' properties: {a: "b"}}}]'
     ).place()
     web = fleet.instances()["web"]
     fleets.discover(fleet.url, host(web["host"], domain("web") | {"uuid": web["uuid"]}))
@@ -289,14 +292,14 @@ def test_names_that_nothing_describes(fleet):
     fleet.write(SECTIONS + "instances:\n  - {name: web, flavor: smal}\n")
     message = failure("_definitions", path=str(fleet.path), store_url=fleet.url)
     assert (
-        "fleet.yml line 20: instance web: flavor smal is neither under flavors nor in the store (did you mean small?)"
-        in message
+        "fleet.yml line 20: instance web: flavor smal is neither under flavors nor in the store"
+        " (did you mean small?)" in message
     )
     fleet.write(SECTIONS + "instances:\n  - {name: web, flavor: small, image: debian-13}\n")
     message = failure("_definitions", path=str(fleet.path), store_url=fleet.url)
     assert (
-        "instance web: image debian-13 is neither under images nor in the store. There are: debian-12."
-        in message
+        "instance web: image debian-13 is neither under images nor in the store. There are:"
+        " debian-12." in message
     )
 
 
@@ -326,7 +329,10 @@ instances:
 
 def test_image_properties_filter(fleet):
     policy = {"enabled_filters": ["ImagePropertiesFilter"]}
-    text = "images:\n  - {name: arm, properties: {hw_architecture: %s}}\ninstances:\n  - {name: web, memory_mb: 64, image: arm}\n"
+    text = (
+        "images:\n  - {name: arm, properties: {hw_architecture: %s}}\ninstances:\n  - {name: web,"
+        " memory_mb: 64, image: arm}\n"
+    )
     assert fleet.write(text % "aarch64").place(**policy)["web"]["host"] == "kvm1"
     fleet.write((text % "s390x").replace("web", "db"))
     assert "ImagePropertiesFilter rejected 3" in fleet.refused(**policy)
@@ -334,8 +340,7 @@ def test_image_properties_filter(fleet):
 
 def test_aggregate_image_properties_isolation(fleet):
     policy = {"enabled_filters": ["AggregateImagePropertiesIsolation"]}
-    fleet.write(
-        """
+    fleet.write("""
 images:
   - {name: win, properties: {os_type: windows}}
   - {name: lin, properties: {os_type: linux}}
@@ -345,8 +350,7 @@ aggregates:
 instances:
   - {name: win, memory_mb: 64, image: win}
   - {name: lin, memory_mb: 64, image: lin, count: 3}
-"""
-    )
+""")
     claims = fleet.place(**policy)
     assert claims["win"]["host"] == "kvm2"
     assert {each["host"] for name, each in claims.items() if name != "win"} <= {"kvm1", "kvm3"}
@@ -359,14 +363,12 @@ def test_isolated_hosts_filter(fleet, image):
         "isolated_images": ["secret"],
         "isolated_hosts": ["kvm3"],
     }
-    fleet.write(
-        f"""
+    fleet.write(f"""
 images: [{{name: secret}}, {{name: plain}}]
 instances:
   - {{name: hidden, memory_mb: 64, image: {image}}}
   - {{name: open, memory_mb: 64, image: plain, count: 3}}
-"""
-    )
+""")
     claims = fleet.place(**policy)
     assert claims["hidden"]["host"] == "kvm3"
     assert {each["host"] for name, each in claims.items() if name != "hidden"} <= {"kvm1", "kvm2"}
@@ -375,15 +377,13 @@ instances:
 
 
 def test_other_keys_of_a_request_reach_the_scheduler(fleet):
-    claims = fleet.write(
-        """
+    claims = fleet.write("""
 instances:
   - {name: a, memory_mb: 64, requested_destination: {host: kvm1}}
   - {name: b, memory_mb: 64, force_hosts: kvm2}
   - {name: c, memory_mb: 64, ignore_hosts: [kvm1, kvm2]}
   - {name: d, memory_mb: 2048, scheduler: {weighers: {RAMWeigher: -1.0}}, ignore_hosts: [kvm2]}
-"""
-    ).place()
+""").place()
     assert {name: each["host"] for name, each in claims.items()} == {
         "a": "kvm1",
         "b": "kvm2",
@@ -426,7 +426,8 @@ def test_the_module_image(url):
 def test_the_role_place_keeps_and_decides(url, tmp_path):
     (tmp_path / "fleet.yml").write_text(
         SECTIONS
-        + "instances:\n  - {name: web, count: 2, flavor: small, image: debian-12, server_group: web}\n"
+        + "instances:\n  - {name: web, count: 2, flavor: small, image: debian-12, server_group:"
+        " web}\n"
     )
     decide = {
         "ansible.builtin.include_role": {"name": "drover.compute.place", "tasks_from": "decide"}

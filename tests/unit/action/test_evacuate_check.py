@@ -106,7 +106,8 @@ def test_walk_f04_a_dry_run_ends_as_the_real_run(run):
     code, output = run({}, "--check")
     last = verdict(output)["message"]
     assert code == 2 and last.startswith(
-        "kvm1: nothing would be restarted now. kvm1 has no power driver that can tell whether it is off"
+        "kvm1: nothing would be restarted now. kvm1 has no power driver that can tell whether it"
+        " is off"
     ), output
     assert f"'{WORD}'" in last and last.endswith(
         "Once it is off: kvm1: 1 instance would be restarted, 0 not."

@@ -28,7 +28,9 @@ BIG = {"VCPU": 2, "MEMORY_MB": 128, "DISK_GB": 2}
 
 
 def at(there, host, name="web"):
-    """Return the domain on a host, as hypervisor_info shows it; None if the host does not have it."""
+    """Return the domain on a host, as hypervisor_info shows it; None if the host does not have
+    it.
+    """
     domains = there.hand(host).read("hypervisor_info", {})["hypervisor"]["domains"]
     return next((each for each in domains if each["name"] == name), None)
 
@@ -323,7 +325,10 @@ def test_an_open_resize_to_sizes_is_gone_on_with_by_the_same_sizes(fleet_url, th
     [
         (
             {},
-            "no new size is given. Set drover_flavor to a flavor, or set drover_vcpus, drover_memory_mb or drover_disk_gb.",
+            (
+                "no new size is given. Set drover_flavor to a flavor, or set drover_vcpus,"
+                " drover_memory_mb or drover_disk_gb."
+            ),
         ),
         (
             {"flavor": "big", "memory_mb": "8GiB", "vcpus": 1},
@@ -365,7 +370,10 @@ def with_policy(url, **policy):
         ),
         (
             {"move": "sideways"},
-            "its policy cannot be read: Instance web: move must be never, cold or live, not 'sideways'. Nothing was done",
+            (
+                "its policy cannot be read: Instance web: move must be never, cold or live, not"
+                " 'sideways'. Nothing was done"
+            ),
         ),
     ],
 )
@@ -417,9 +425,10 @@ def test_both_ways_of_a_resize_take_the_options_of_migrations(fleet_url, there):
     options = {"bandwidth_mib": "20", "copy_storage": "auto"}
     resize = step(fleet_url, "begun", host="kvm2", options=options)["resize"]
     for way in ("order", "back"):
-        assert (resize[way]["bandwidth_mib"], resize[way]["copy_storage"]) == (20, "never"), (
-            "the policy is the stronger"
-        )
+        assert (resize[way]["bandwidth_mib"], resize[way]["copy_storage"]) == (
+            20,
+            "never",
+        ), "the policy is the stronger"
     assert step(fleet_url, "left")["resize"]["back"].keys() & {"bandwidth_mib", "copy_storage"} == {
         "copy_storage"
     }
@@ -466,7 +475,10 @@ def test_c2_a_size_that_somebody_has_changed_by_hand_is_not_taken_back(fleet_url
     for size in ({"memory_mb": 128}, {"vcpus": 2}):
         with pytest.raises(
             AnsibleActionFail,
-            match="has 3 vCPU and 64 MiB, and the store has 1 vCPU and 64 MiB.*drover.compute.discover",
+            match=(
+                "has 3 vCPU and 64 MiB, and the store has 1 vCPU and 64"
+                " MiB.*drover.compute.discover"
+            ),
         ):
             resize(fleet_url, **size)
     with pytest.raises(AnsibleActionFail, match="has 3 vCPU and 64 MiB"):

@@ -115,7 +115,10 @@ def test_a_new_store_finds_them_again(labelled, there, tmp_path):
     assert (
         shown(other)
         == shown(labelled)
-        == {"web": {"project": "shop", "tier": "front"}, "db": {"project": "shop", "tier": "db"}}
+        == {
+            "web": {"project": "shop", "tier": "front"},
+            "db": {"project": "shop", "tier": "db"},
+        }
     )
 
 
@@ -126,7 +129,10 @@ def test_a_new_store_finds_them_again(labelled, there, tmp_path):
         ({"a b": "c"}, "cannot be the key of a label"),
         (
             {"rack": 7},
-            "the label rack cannot be 7. A value is a text of 1 to 63 letters, digits and - _ . /, with a letter or digit at both ends. Put",
+            (
+                "the label rack cannot be 7. A value is a text of 1 to 63 letters, digits and - _ ."
+                " /, with a letter or digit at both ends. Put"
+            ),
         ),
         ({"a": "b,c=d"}, "the label a cannot be 'b,c=d'"),
     ],
@@ -250,7 +256,9 @@ def test_a_selector_is_no_further_name(labelled):
 
 
 def test_law_nothing_is_removed_by_a_selector(labelled, there):
-    """The refusal names the instances of the selector, and a person must name the ones to remove."""
+    """The refusal names the instances of the selector, and a person must name the ones to
+    remove.
+    """
     before = fleets.snapshot(labelled)
     dry_run = run(
         "instance",
@@ -266,8 +274,8 @@ def test_law_nothing_is_removed_by_a_selector(labelled, there):
     ]
     message = refused("instance", labelled, selector="project=shop", state="absent", force=True)
     assert (
-        "Nothing was removed: a selector may select more than you have in mind. project=shop selects db, web."
-        in message
+        "Nothing was removed: a selector may select more than you have in mind. project=shop"
+        " selects db, web." in message
     )
     assert "-e drover_instances=db,web" in message
     assert acts(there) == [] and fleets.snapshot(labelled) == before
@@ -303,7 +311,8 @@ def test_a_domain_that_was_renamed_is_not_touched(labelled, there):
 def test_lists_that_are_empty_say_why(labelled):
     answer = run("instance_info", store_url=labelled, selector="tire=db")
     assert answer["table"] == [
-        "The selector tire=db selects no instance. No instance has a label tire (did you mean tier?)."
+        "The selector tire=db selects no instance. No instance has a label tire (did you mean"
+        " tier?)."
     ]
     assert run("instance_info", store_url=labelled, selector="tier=db", host="kvm3")["table"] == [
         "No instances."

@@ -28,7 +28,9 @@ HOSTS = ("kvm1", "kvm2", "kvm3")
 
 @pytest.fixture(name="trust")
 def a_fleet(tmp_path):
-    """``trust(*words)`` runs the playbook on three hosts; kvm1 and kvm2 accept the key of kvm3 and of kvm9, which has left."""
+    """``trust(*words)`` runs the playbook on three hosts; kvm1 and kvm2 accept the key of kvm3 and
+    of kvm9, which has left.
+    """
     (tmp_path / "sitecustomize.py").write_text(HOME)
     hosts = {}
     for name in HOSTS:
@@ -106,8 +108,8 @@ def test_an_unknown_name_is_no_success(trust):
     assert code == 2 and accepted == {"kvm1": 1, "kvm2": 1, "kvm3": 0}
     assert "2 lines of kvm3 were removed." in text, text
     assert (
-        "nope is not in the inventory, and none of the 3 hosts that answered has a line of that name. Is it spelled right?"
-        in text
+        "nope is not in the inventory, and none of the 3 hosts that answered has a line of that"
+        " name. Is it spelled right?" in text
     ), text
 
 

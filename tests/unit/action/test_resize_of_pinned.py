@@ -27,7 +27,10 @@ from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
 #: web gets CPU 2 there.
 CPUS = {"kvm1": {0}, "kvm2": {2}}
 FLAVORS = {"small": (1, 64), "large": (1, 128), "wide": (2, 128)}
-METADATA = f"<drover:instance xmlns:drover='{METADATA_NAMESPACE}'><drover:flavor>small</drover:flavor></drover:instance>"
+METADATA = (
+    "<drover:instance"
+    f" xmlns:drover='{METADATA_NAMESPACE}'><drover:flavor>small</drover:flavor></drover:instance>"
+)
 
 
 @pytest.fixture
@@ -190,6 +193,8 @@ def test_the_audit_names_foreign_cpus_of_a_guest_that_is_resized(there, prepared
     discover(there, prepared_url, "kvm1")
     (found,) = findings(prepared_url, "pins_unclaimed")
     assert (found["name"], found["host"]) == ("web", "kvm1")
-    assert found["why"] == (
-        "It is pinned to CPU 2 of kvm1, not claimed for it there, while its migration from kvm1 to kvm2 is open. CPU 2 is claimed for beside."
+    assert (
+        found["why"]
+        == "It is pinned to CPU 2 of kvm1, not claimed for it there, while its migration from kvm1"
+        " to kvm2 is open. CPU 2 is claimed for beside."
     )

@@ -182,7 +182,10 @@ def test_the_playbook_shows_the_answer(url, tmp_path):
     [
         (
             {"lose_hosts": ["kvm1"]},
-            "The changes must be a list, such as - lose_hosts: [kvm1], not {'lose_hosts': ['kvm1']}.",
+            (
+                "The changes must be a list, such as - lose_hosts: [kvm1], not {'lose_hosts':"
+                " ['kvm1']}."
+            ),
         ),
         (5, "The changes must be a list, such as - lose_hosts: [kvm1], not 5."),
         (

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An action that works on several hosts reaches each as Ansible does: a drain from localhost, in ansible-playbook itself."""
+"""An action that works on several hosts reaches each as Ansible does: a drain from localhost, in
+ansible-playbook itself.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,10 @@ def drain(folder, url, name, inventory=(KVM1, KVM2), **keywords):
             {"drover.compute.drain": drain_options, "register": "drained", **keywords},
             {
                 "ansible.builtin.debug": {
-                    "msg": "{{ drained.message | default('') }} {{ drained.staying | default([]) | map(attribute='name') | list }}"
+                    "msg": (
+                        "{{ drained.message | default('') }} {{ drained.staying | default([]) |"
+                        " map(attribute='name') | list }}"
+                    )
                 }
             },
         ],

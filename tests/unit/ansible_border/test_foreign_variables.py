@@ -50,23 +50,54 @@ def test_which_playbooks_take_a_selector():
 @pytest.mark.parametrize("name", REFUSING)
 def test_who_does_not_take_a_selector_refuses_it(name):
     said = failure("_variables", {"drover_selector": "rack=7"}, playbook=name)
-    wanted = f"drover.compute.{name} takes no drover_selector (rack=7): it would not be limited to what that selects. Leave it out. Nothing"
+    wanted = (
+        f"drover.compute.{name} takes no drover_selector (rack=7): it would not be limited to what"
+        " that selects. Leave it out. Nothing"
+    )
     assert said.startswith(wanted)
 
 
 @pytest.mark.parametrize(
     "name, words, wanted",
     [
-        ("rolling_maintenance", ["drover_host=kvm1", "drover_rolling_all_hosts=true"], "takes no drover_host (kvm1): it works on all hosts"),
-        ("drain", ["drover_host=kvm1", "drover_destination=kvm2"], "takes no drover_destination (kvm2): the scheduler picks the hosts."),
-        ("place", ["drover_plan_only=true", "drover_definitions=fleet.yml"], "takes no drover_plan_only: it would change nothing. It is read by"),
-        ("capacity", ["drover_host="], "takes no drover_host: it would not be limited to what that names."),
+        (
+            "rolling_maintenance",
+            ["drover_host=kvm1", "drover_rolling_all_hosts=true"],
+            "takes no drover_host (kvm1): it works on all hosts",
+        ),
+        (
+            "drain",
+            ["drover_host=kvm1", "drover_destination=kvm2"],
+            "takes no drover_destination (kvm2): the scheduler picks the hosts.",
+        ),
+        (
+            "place",
+            ["drover_plan_only=true", "drover_definitions=fleet.yml"],
+            "takes no drover_plan_only: it would change nothing. It is read by",
+        ),
+        (
+            "capacity",
+            ["drover_host="],
+            "takes no drover_host: it would not be limited to what that names.",
+        ),
         ("undrain", ["drover_host=kvm1", "drover_plan_only=true"], "takes no drover_plan_only"),
-        ("instance_migrate", ["drover_instance=web", "drover_host=kvm2"], "Say where they go with drover_destination, or leave it to"),
-        ("power", ["drover_host=kvm1", "drover_host_is_off=x"], "takes no drover_host_is_off: it would change nothing. It is read by evacuate. Leave it out."),
-        ("hosts", ["drover_power_password=secret"], "takes no drover_power_password: it would change nothing."),
+        (
+            "instance_migrate",
+            ["drover_instance=web", "drover_host=kvm2"],
+            "Say where they go with drover_destination, or leave it to",
+        ),
+        (
+            "power",
+            ["drover_host=kvm1", "drover_host_is_off=x"],
+            "takes no drover_host_is_off: it would change nothing. It is read by evacuate. Leave it out.",
+        ),
+        (
+            "hosts",
+            ["drover_power_password=secret"],
+            "takes no drover_power_password: it would change nothing.",
+        ),
     ],
-)  # fmt: skip
+)
 def test_walk_f03_a_variable_of_another_playbook_is_refused(name, words, wanted, tmp_path):
     """``rolling_maintenance -e drover_host=kvm1`` took the whole fleet."""
     output = refused(
@@ -78,15 +109,39 @@ def test_walk_f03_a_variable_of_another_playbook_is_refused(name, words, wanted,
 @pytest.mark.parametrize(
     "name, words, wanted",
     [
-        ("rolling_maintenance", ["drover_pool=fast"], "takes no drover_pool (fast): it would not be limited to what that names."),
-        ("discover", ["drover_host=kvm1"], "Limit it with --limit localhost,kvm1, or with -e drover_hypervisors=kvm1. Leave it out."),
-        ("place", ["drover_host=kvm1", "drover_definitions=fleet.yml"], "Say where an instance goes with force_hosts in its definition."),
-        ("rebalance", ["drover_host=kvm1"], "takes no drover_host (kvm1): it would not be limited to what that names."),
+        (
+            "rolling_maintenance",
+            ["drover_pool=fast"],
+            "takes no drover_pool (fast): it would not be limited to what that names.",
+        ),
+        (
+            "discover",
+            ["drover_host=kvm1"],
+            "Limit it with --limit localhost,kvm1, or with -e drover_hypervisors=kvm1. Leave it out.",
+        ),
+        (
+            "place",
+            ["drover_host=kvm1", "drover_definitions=fleet.yml"],
+            "Say where an instance goes with force_hosts in its definition.",
+        ),
+        (
+            "rebalance",
+            ["drover_host=kvm1"],
+            "takes no drover_host (kvm1): it would not be limited to what that names.",
+        ),
         ("audit", ["drover_audit_heal=true", "drover_plan_only=true"], "takes no drover_plan_only"),
-        ("instance_resize", ["drover_instance=web", "drover_host=kvm2"], "Say where they go with drover_destination, or leave it to"),
-        ("instances", ["drover_instance=web"], "takes no drover_instance (web): it would not be limited to what that names."),
+        (
+            "instance_resize",
+            ["drover_instance=web", "drover_host=kvm2"],
+            "Say where they go with drover_destination, or leave it to",
+        ),
+        (
+            "instances",
+            ["drover_instance=web"],
+            "takes no drover_instance (web): it would not be limited to what that names.",
+        ),
     ],
-)  # fmt: skip
+)
 def test_walk_f03_what_it_says_of_others(name, words, wanted):
     given = dict(each.split("=", 1) for each in words)
     names = foreign_variables.of_others(name, given, given)
@@ -94,7 +149,9 @@ def test_walk_f03_what_it_says_of_others(name, words, wanted):
 
 
 def test_walk_f15_a_variable_without_the_prefix_is_named():
-    """``instance_delete -e force=true`` was accepted without a message, and the power was not cut."""
+    """``instance_delete -e force=true`` was accepted without a message, and the power was not
+    cut.
+    """
     (sentence,) = foreign_variables.without_prefix(
         "instance_delete", ["force", "mine", "drover_instance"]
     )
@@ -159,7 +216,9 @@ def test_walk_f03_a_file_and_a_list_of_definitions(tmp_path):
 
 
 def test_settings_in_the_inventory_are_for_those_who_read_them():
-    """A default of the fleet, such as drover_unmovable, is for the playbooks that read it. AWX gives artifacts to the next job."""
+    """A default of the fleet, such as drover_unmovable, is for the playbooks that read it. AWX
+    gives artifacts to the next job.
+    """
     assert run(
         "_variables",
         {"drover_unmovable": "skip", "drover_max_migrations": 2, "drover_store_url": "x"},
@@ -217,7 +276,8 @@ def test_every_rulebook_gives_what_is_read():
     count = 0
     for path in (examples.ROOT / "extensions/eda/rulebooks").glob("*.yml"):
         for match in re.finditer(
-            r"name: (?:drover\.compute\.|.*}})([\w-]+)\"?\n(?:.*\n)*?( +)extra_vars:\n((?:\2  .*\n)+)",
+            r"name: (?:drover\.compute\.|.*}})([\w-]+)\"?\n(?:.*\n)*?( +)extra_vars:\n((?:\2 "
+            r" .*\n)+)",
             path.read_text(encoding="utf-8"),
         ):
             given = set(re.findall(r"^ +(drover_\w+):", match[3], re.MULTILINE))

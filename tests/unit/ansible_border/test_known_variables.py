@@ -101,7 +101,8 @@ def test_an_unknown_variable_is_named_with_the_nearest(prepared_url, warned):
     )
     assert len(warned) == 2
     assert warned[0].startswith(
-        "drover.compute has no variable drover_store_urls (did you mean drover_store_url?), so that it"
+        "drover.compute has no variable drover_store_urls (did you mean drover_store_url?), so"
+        " that it"
     )
     assert warned[1].startswith(
         "drover.compute has no variable drover_xyzzy, so that it changes nothing."
@@ -110,13 +111,30 @@ def test_an_unknown_variable_is_named_with_the_nearest(prepared_url, warned):
 
 # The former names of variables, before the names had their topic.
 FORMER = {
-    "all_hosts": "rolling_all_hosts", "apply": "plan_only", "bandwidth_mib": "migration", "batch_size": "rolling_batch_size",
-    "blocked": "rolling_blocked", "bring_back": "rolling_bring_back", "cold": "migrate_cold", "cooldown": "rebalance_cooldown",
-    "cost_per_gib": "rebalance_cost_per_gib", "despite_maintenance": "rebalance_despite_maintenance", "force": "instance_force",
-    "hard": "reboot_hard", "heal": "audit_heal", "hooks": "rolling_hooks", "keep_disks": "delete_keep_disks", "margin": "rebalance_margin",
-    "max_moves": "rebalance_max_moves", "reboot": "rolling_reboot", "release_expired": "audit_release_expired",
-    "spare_hosts": "rolling_spare_hosts", "threshold": "rebalance_threshold", "timeout": "instance_timeout", "weights": "rebalance_weights",
-}  # fmt: skip
+    "all_hosts": "rolling_all_hosts",
+    "apply": "plan_only",
+    "bandwidth_mib": "migration",
+    "batch_size": "rolling_batch_size",
+    "blocked": "rolling_blocked",
+    "bring_back": "rolling_bring_back",
+    "cold": "migrate_cold",
+    "cooldown": "rebalance_cooldown",
+    "cost_per_gib": "rebalance_cost_per_gib",
+    "despite_maintenance": "rebalance_despite_maintenance",
+    "force": "instance_force",
+    "hard": "reboot_hard",
+    "heal": "audit_heal",
+    "hooks": "rolling_hooks",
+    "keep_disks": "delete_keep_disks",
+    "margin": "rebalance_margin",
+    "max_moves": "rebalance_max_moves",
+    "reboot": "rolling_reboot",
+    "release_expired": "audit_release_expired",
+    "spare_hosts": "rolling_spare_hosts",
+    "threshold": "rebalance_threshold",
+    "timeout": "instance_timeout",
+    "weights": "rebalance_weights",
+}
 
 
 @pytest.mark.parametrize("former, now", FORMER.items())
@@ -217,8 +235,10 @@ def test_all_variables_that_are_true_or_false_are_known_as_that():
 def test_what_is_neither_true_nor_false_stops_a_task(prepared_url, name, value):
     """Ansible's filter bool reads it as false: ``drover_plan_only=ture`` began a real drain."""
     said = failure("host_info", {name: value}, store_url=prepared_url)
-    assert said == (
-        f"Nothing was done. {name} is {value!r}, which is neither true nor false. Write true, yes, on or 1, or false, no, off or 0."
+    assert (
+        said
+        == f"Nothing was done. {name} is {value!r}, which is neither true nor false. Write true,"
+        " yes, on or 1, or false, no, off or 0."
     )
 
 

@@ -16,7 +16,9 @@ from ansible_collections.drover.compute.tests.unit.action.running import is_plai
 
 
 def test_what_a_module_warns_of_is_a_sentence():
-    """From ansible-core 2.19 on a warning is an object. tests/lab/test_silent_host.py has a module that warns."""
+    """From ansible-core 2.19 on a warning is an object. tests/lab/test_silent_host.py has a module
+    that warns.
+    """
     messages = pytest.importorskip("ansible.module_utils._internal._messages")
     warning = messages.WarningSummary(event=messages.Event(msg="The room below /srv is unknown."))
     deprecation = messages.DeprecationSummary(event=messages.Event(msg="old"))

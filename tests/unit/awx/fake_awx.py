@@ -29,14 +29,28 @@ JOB_TYPES = {
 INITIAL = {
     "projects": {"scm_revision": "", "credential": None},
     "workflow_job_template_nodes": {
-        "unified_job_template": None, "extra_data": {}, "limit": None, "job_type": None,
-        "success_nodes": [], "failure_nodes": [], "always_nodes": [],
+        "unified_job_template": None,
+        "extra_data": {},
+        "limit": None,
+        "job_type": None,
+        "success_nodes": [],
+        "failure_nodes": [],
+        "always_nodes": [],
     },
     "inventories": {"kind": "", "host_filter": None, "variables": ""},
     "hosts": {"variables": "", "description": ""},
-    "job_templates": {"survey_enabled": False, "ask_variables_on_launch": False, "ask_limit_on_launch": False, "ask_job_type_on_launch": False},
-    "workflow_job_templates": {"survey_enabled": False, "ask_variables_on_launch": False, "ask_limit_on_launch": False},
-}  # fmt: skip
+    "job_templates": {
+        "survey_enabled": False,
+        "ask_variables_on_launch": False,
+        "ask_limit_on_launch": False,
+        "ask_job_type_on_launch": False,
+    },
+    "workflow_job_templates": {
+        "survey_enabled": False,
+        "ask_variables_on_launch": False,
+        "ask_limit_on_launch": False,
+    },
+}
 # Fields that refer to an object, and its kind.
 REFERENCES = {
     "organization": "organizations",
@@ -264,7 +278,8 @@ class Awx:
             raise Refused(
                 {
                     "__all__": [
-                        f"Hostnames must be unique in an inventory. Duplicates found: {sorted(existing_names & set(names))}"
+                        "Hostnames must be unique in an inventory. Duplicates found:"
+                        f" {sorted(existing_names & set(names))}"
                     ]
                 }
             )
@@ -316,7 +331,10 @@ class Awx:
         ):
             raise Refused(
                 {
-                    "error": 'You cannot turn a regular inventory into a "smart" or "constructed" inventory.'
+                    "error": (
+                        'You cannot turn a regular inventory into a "smart" or "constructed"'
+                        " inventory."
+                    )
                 },
                 405,
             )
@@ -511,7 +529,9 @@ def check_survey(survey):
         if question["variable"] in seen:
             raise Refused(
                 {
-                    "error": f"'variable' '{question['variable']}' duplicated in survey question {at}."
+                    "error": (
+                        f"'variable' '{question['variable']}' duplicated in survey question {at}."
+                    )
                 }
             )
         seen.add(question["variable"])
@@ -520,7 +540,10 @@ def check_survey(survey):
         if default != "" and (not isinstance(default, kind) or isinstance(default, bool)):
             raise Refused(
                 {
-                    "error": f"Default value {default} in survey question {at} expected to be {kind.__name__}."
+                    "error": (
+                        f"Default value {default} in survey question {at} expected to be"
+                        f" {kind.__name__}."
+                    )
                 }
             )
         if any(not isinstance(question.get(name, 0), int) for name in ("min", "max")):
@@ -544,7 +567,8 @@ def answer_errors(question, answers, required=True):
             return [f"Value {value} for '{name}' expected to be a string."]
         if len(value) < question.get("min", 0):
             return [
-                f"'{name}' value {value} is too small (length is {len(value)} must be at least {question['min']})."
+                f"'{name}' value {value} is too small (length is {len(value)} must be at least"
+                f" {question['min']})."
             ]
     elif kind == "integer":
         if not isinstance(value, int) or isinstance(value, bool):

@@ -49,7 +49,9 @@ class Captured(Exception):
 
 
 def argument_spec(module, monkeypatch):
-    """The argument spec of a module of awx.awx, without the options that all of its modules have."""
+    """The argument spec of a module of awx.awx, without the options that all of its modules
+    have.
+    """
     awx_module = importlib.import_module(f"ansible_collections.awx.awx.plugins.modules.{module}")
 
     def capture(argument_spec, **dummy):
@@ -418,8 +420,8 @@ def test_check_of_an_awx_that_has_nothing_says_what_a_run_would_make(tmp_path):
         code, text = set_up(tmp_path, awx, "--check")
         assert code == 0, text
         assert (
-            "A run would make: inventories drover-hypervisors, drover-store, drover-fleet; job templates drover-discover"
-            in text
+            "A run would make: inventories drover-hypervisors, drover-store, drover-fleet; job"
+            " templates drover-discover" in text
         )
         assert awx.writes == []
 
@@ -478,7 +480,10 @@ def test_what_is_missing_is_said_before_anything_is_made(tmp_path, said, words):
 def test_a_project_that_could_not_be_read_is_synchronized_by_the_next_run(tmp_path):
     with fake_awx.running("hypervisors") as awx:
         awx.repository = False
-        awx.output = 'fatal: [localhost]: FAILED! => {"changed": false, "msg": "Failed to checkout mian of https://u:hush@git"}'
+        awx.output = (
+            'fatal: [localhost]: FAILED! => {"changed": false, "msg": "Failed to checkout mian of'
+            ' https://u:hush@git"}'
+        )
         code, output = set_up(tmp_path, awx)
         text = " ".join(output.split())
         assert (
@@ -487,8 +492,8 @@ def test_a_project_that_could_not_be_read_is_synchronized_by_the_next_run(tmp_pa
             in text
         ), output
         assert (
-            "Failed to checkout mian of https://***@git. The whole output is that of the project update"
-            in text
+            "Failed to checkout mian of https://***@git. The whole output is that of the project"
+            " update" in text
         )
         awx.repository = True
         code, output = set_up(tmp_path, awx)

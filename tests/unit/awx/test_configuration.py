@@ -51,9 +51,27 @@ SLICED = {"discover"}
 # Jobs that may run beside another job of the same template: a lease keeps them from the same host,
 # or they only read or abort.
 BESIDE = {
-    "hosts", "instances", "instance_show", "history", "capacity", "schedule", "simulate", "host_disable", "host_enable", "libvirt_restart",
-    "migration_abort", "instance_cdrom", "instance_disk", "instance_disk_move", "instance_migrate", "instance_resize", "drain", "undrain", "evacuate", "power",
-}  # fmt: skip
+    "hosts",
+    "instances",
+    "instance_show",
+    "history",
+    "capacity",
+    "schedule",
+    "simulate",
+    "host_disable",
+    "host_enable",
+    "libvirt_restart",
+    "migration_abort",
+    "instance_cdrom",
+    "instance_disk",
+    "instance_disk_move",
+    "instance_migrate",
+    "instance_resize",
+    "drain",
+    "undrain",
+    "evacuate",
+    "power",
+}
 # A line by which AWX knows a playbook.
 PLAYBOOK = re.compile(
     r"^\s*?-?\s*?(?:hosts|(ansible\.builtin\.)?include|(ansible\.builtin\.)?import_playbook):\s*?.*?$"
@@ -185,8 +203,17 @@ def test_inventory_credential_type_is_one_that_awx_takes():
     ids = []
     for field in kind["inputs"]["fields"]:
         assert set(field) <= {
-            "id", "label", "type", "secret", "multiline", "format", "choices", "help_text", "default", "ask_at_runtime",
-        }  # fmt: skip
+            "id",
+            "label",
+            "type",
+            "secret",
+            "multiline",
+            "format",
+            "choices",
+            "help_text",
+            "default",
+            "ask_at_runtime",
+        }
         assert field["type"] in ("string", "boolean") and re.match(
             r"^[a-zA-Z_]+[a-zA-Z0-9_]*$", field["id"]
         )

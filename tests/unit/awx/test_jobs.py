@@ -304,9 +304,13 @@ def test_artifacts_do_not_stop_the_next_node_of_a_workflow(fleet):
 def test_options_of_migrations_and_hooks_are_texts(fleet):
     job = succeeded(
         fleet(
-            "drain", drover_host="kvm1", drover_unmovable="skip", drover_plan_only="true", drover_migration='{"bandwidth_mib": 50}',
+            "drain",
+            drover_host="kvm1",
+            drover_unmovable="skip",
+            drover_plan_only="true",
+            drover_migration='{"bandwidth_mib": 50}',
         )
-    )  # fmt: skip
+    )
     assert "plan of a drain of kvm1" in job.stdout
     job = fleet(
         "rolling-maintenance",

@@ -121,7 +121,7 @@ def test_very_many_candidates_of_groups_that_are_alike_take_no_measureless_time(
     """Twelve groups over twelve cards: 1,352,078 ways without order. The search returns enough of
     them."""
     suffixes = [f"_{number:02}" for number in range(12)]
-    groups = {each: query.Group(each, {"CUSTOM_VF": 1}) for each in suffixes}
+    groups = {each: query.RequestGroup(each, {"CUSTOM_VF": 1}) for each in suffixes}
     wish = query.Query(groups, "none", equal_groups=[suffixes])
     cards = [provider(f"card{number:02}", {"CUSTOM_VF": 8}, parent="a") for number in range(12)]
     capacity = made(store, wish, provider("a", {"VCPU": 4}), *cards)

@@ -27,7 +27,7 @@ BINARY = st.sampled_from(
 
 def bytes_of(unit):
     """Return the bytes of a binary unit, computed in another way than the code."""
-    return 2 ** (10 * (" KMGTP".index(unit[0].upper())))
+    return 2 ** (10 * " KMGTP".index(unit[0].upper()))
 
 
 @given(st.integers(0, MOST), UNITS)

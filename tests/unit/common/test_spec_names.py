@@ -131,7 +131,10 @@ def test_those_of_the_store_are_refused_where_a_new_instance_needs_them():
 def test_sizes_of_cells_without_cells(more):
     with pytest.raises(
         DroverError,
-        match="is the size of a NUMA cell, and nothing says how many cells there are. Set hw:numa_nodes",
+        match=(
+            "is the size of a NUMA cell, and nothing says how many cells there are. Set"
+            " hw:numa_nodes"
+        ),
     ):
         RequestSpec.from_request({"name": "web", "vcpus": 1, "memory_mb": 64, **more})
 

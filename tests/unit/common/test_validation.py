@@ -67,6 +67,8 @@ def test_unknown_keys_are_named_with_the_nearest_known_one():
         check_keys(
             "web1", {"vcpu": 1, "Memory_MB": 64, 5: 5, "vcpus": 1}, ("vcpus", "memory_mb"), "option"
         )
-    assert str(caught.value) == (
-        "web1: unknown option 5, Memory_MB (did you mean memory_mb?), vcpu (did you mean vcpus?). Known: vcpus, memory_mb."
+    assert (
+        str(caught.value)
+        == "web1: unknown option 5, Memory_MB (did you mean memory_mb?), vcpu (did you mean"
+        " vcpus?). Known: vcpus, memory_mb."
     )

@@ -226,7 +226,7 @@ def test_a_host_that_is_lost_keeps_its_room(placing):
     assert placing.held() == {uuid: ["kvm1"]}
     with (
         placing.store.write() as connection,
-        pytest.raises(orders.Open, match="Run drover.compute.place again"),
+        pytest.raises(orders.OrderOpen, match="Run drover.compute.place again"),
     ):
         claims.release(connection, [uuid], certainty.word("a test"), fleets.NOW)
     with placing.store.write() as connection:

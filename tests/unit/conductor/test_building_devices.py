@@ -66,8 +66,10 @@ def claim(store, *hosts, pci=()):
 def wanted(claimed, folder, **more):
     disk = str(folder / "web.qcow2")
     nics = "".join(
-        "<interface type='hostdev' managed='yes'><source><address type='pci' domain='0x{}' bus='0x{}' slot='0x{}' function='0x{}'/></source>"
-        "</interface>".format(*re.split("[:.]", each["address"]))
+        "<interface type='hostdev' managed='yes'><source><address type='pci' domain='0x{}'"
+        " bus='0x{}' slot='0x{}' function='0x{}'/></source></interface>".format(
+            *re.split("[:.]", each["address"])
+        )
         for each in claimed.get("pci_devices", ())
     )
     xml = hypervisors.xml("web", claimed["uuid"], [disk]).replace("</devices>", f"{nics}</devices>")
@@ -120,7 +122,8 @@ def test_a_pci_device_that_vanished_ends_in_the_next_alternate(store, fleet, tmp
         if hypervisors.HERE.get().name == "kvm1":
             raise error(
                 libvirt.VIR_ERR_INTERNAL_ERROR,
-                f"internal error: Device {gone} not found: could not access /sys/bus/pci/devices/{gone}/config",
+                f"internal error: Device {gone} not found: could not access"
+                f" /sys/bus/pci/devices/{gone}/config",
             )
         return create(domain, flags)
 

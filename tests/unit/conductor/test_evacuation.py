@@ -15,7 +15,7 @@ import pytest
 import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import (
-    Actor,
+    LeaseHolder,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
@@ -116,7 +116,7 @@ class World:
         )["plan"]
 
     def leasing(self):
-        return Leasing(Store.open(self.url), Actor(os.getpid()), str)
+        return Leasing(Store.open(self.url), LeaseHolder(os.getpid()), str)
 
     def evacuation(self, hosts, **more):
         request = EvacuationRequest(
@@ -180,7 +180,7 @@ class Hosts:
 
     def answer(self, name):
         means = self.world.answers.pop(0) if len(self.world.answers) > 1 else self.world.answers[0]
-        return host_answer.Answer(
+        return host_answer.HostAnswer(
             means, "words", refusal=host_answer.BY_PORT if means == host_answer.REFUSED else ""
         )
 
@@ -292,7 +292,7 @@ def test_a_host_that_the_store_has_never_read_is_not_empty(prepared_url, said):
     fleets.discover(prepared_url, host("kvm2"), host("kvm3"))
     with Store.open(prepared_url).write() as connection:
         services.record_unreachable(connection, "kvm1", "no route to host", time.time())
-    leasing = Leasing(Store.open(prepared_url), Actor(os.getpid()), str)
+    leasing = Leasing(Store.open(prepared_url), LeaseHolder(os.getpid()), str)
     request = EvacuationRequest("kvm1", ["kvm2", "kvm3"], Policy.from_mapping({}), said=said)
     with pytest.raises(
         DroverError, match="The store has never read kvm1, .* nothing was changed. .*docs/backup.md"
@@ -331,7 +331,7 @@ def test_b4_what_was_claimed_on_a_host_that_is_closed_since_is_started_elsewhere
     with contextlib.suppress(Killed):
         world.run(kill=1)
     with Store.open(world.url).write() as connection:
-        (place, *_others) = evacuations.open_destinations(connection, "kvm1")
+        place, *_others = evacuations.open_destinations(connection, "kvm1")
         host_state.change(connection, place, state, "fans")
     world.look()
     left = world.run()
@@ -455,7 +455,10 @@ def test_what_another_run_has_seen_of_its_power_is_no_proof(world, lease):
         world.leasing().take("kvm1", "evacuate")
     with pytest.raises(
         DroverError,
-        match="It is not proven that kvm1 is off.*Run drover.compute.evacuate again from its beginning",
+        match=(
+            "It is not proven that kvm1 is off.*Run drover.compute.evacuate again from its"
+            " beginning"
+        ),
     ):
         world.evacuation(Hosts(world, None)).restart(("kvm2", "kvm3"))
     assert world.calls == [] and world.statuses() == []

@@ -85,7 +85,9 @@ def test_issue_44_the_rescue_store_restarts_all_and_the_store_learns_it(world, t
 
 
 def test_issue_44_a_guest_that_has_moved_since_the_export_is_left_where_it_runs(world, tmp_path):
-    """Between the export and the death of kvm1 web was moved to kvm2; the rescue store has it on kvm1."""
+    """Between the export and the death of kvm1 web was moved to kvm2; the rescue store has it on
+    kvm1.
+    """
     rescue = rescue_store(world, tmp_path)
     world.there["kvm2"]["web"] = "running"
     at(world, rescue).look()

@@ -44,7 +44,9 @@ def world(prepared_url):
 
 
 def resize(world, destination, arrived=False, finished=True, memory=128, disk=0):
-    """Open a resize of web on kvm1, as the steps of conductor.resize do; web was shut down for it."""
+    """Open a resize of web on kvm1, as the steps of conductor.resize do; web was shut down for
+    it.
+    """
     target = {
         "flavor": None,
         "resources": {"VCPU": 1, "MEMORY_MB": memory},
@@ -320,7 +322,9 @@ def test_c1_a_run_that_is_killed_before_it_has_started_what_was_shut_down(
 def test_c1_a_part_of_it_is_at_a_living_host_as_its_live_move_was_under_way(
     world, monkeypatch, given_up
 ):
-    """The libvirt of the destination removes the part half a minute after the death of the source. A resumed part would be a guest without its memory."""
+    """The libvirt of the destination removes the part half a minute after the death of the source.
+    A resumed part would be a guest without its memory.
+    """
     with Store.open(world.url).write() as connection:
         migration_claims.begin(connection, WEB, "kvm2", "kvm2", "live-migration", time.time())
     world.there["kvm2"] = {"web": "paused"}

@@ -163,7 +163,10 @@ def test_another_host_with_the_same_qemu_is_asked_where_one_is_silent(prepared_u
     fleets.discover(prepared_url, host("kvm1", model(NEW)), host("kvm3", model(NEW), 9000000))
     with pytest.raises(
         DroverError,
-        match="oldest QEMU, and none of these answers: Host kvm1 cannot be reached: no route. Start one",
+        match=(
+            "oldest QEMU, and none of these answers: Host kvm1 cannot be reached: no route."
+            " Start one"
+        ),
     ):
         cpus(prepared_url, hosts).of_guest("kvm3", None, "kvm")
     assert kept(prepared_url) == []
@@ -207,7 +210,9 @@ def test_a_guest_of_another_type_brings_its_own(prepared_url):
     fleets.discover(prepared_url, host("kvm1", model(NEW)))
     with pytest.raises(
         DroverError,
-        match="cpu: fleet is the CPU of kvm guests on kvm1, and the domain_type of this one is qemu",
+        match=(
+            "cpu: fleet is the CPU of kvm guests on kvm1, and the domain_type of this one is qemu"
+        ),
     ):
         cpus(prepared_url).of_guest("kvm1", None, "qemu")
 
@@ -230,7 +235,10 @@ def test_it_is_made_of_chosen_hosts(prepared_url):
     assert [each[1] for each in kept(prepared_url)] == [["amd"], ["kvm1", "kvm3"]]
     with pytest.raises(
         DroverError,
-        match=r"The store has no host kmv1 with QEMU \(did you mean kvm1\?\)\. The CPU of the fleet is what it was",
+        match=(
+            r"The store has no host kmv1 with QEMU \(did you mean kvm1\?\)\. The CPU of the fleet"
+            r" is what it was"
+        ),
     ):
         cpus(prepared_url).renewed(["kmv1", "kvm2"])
     assert [each[1] for each in kept(prepared_url)] == [["amd"], ["kvm1", "kvm3"]]

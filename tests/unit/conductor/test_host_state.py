@@ -25,7 +25,9 @@ def fleet_url(prepared_url):
 
 
 def change(url, *arguments, host="kvm1", **named):
-    """Change a host; return its new state. The state before must be the result of the last change."""
+    """Change a host; return its new state. The state before must be the result of the last
+    change.
+    """
     with Store.open(url).write() as connection:
         return host_state.change(connection, host, *arguments, **named)[1]
 

@@ -55,9 +55,12 @@ def cache(hand, check_mode=False, store=None):
     hosts = type(
         "Hosts", (), {"hand": lambda self, host: hand, "names": lambda self: ["kvm1", "kvm2"]}
     )()
-    return ImageCache(
-        Ports(store, hosts, None, lines.append, None), "kvm1", "/srv/images", check_mode
-    ), lines
+    return (
+        ImageCache(
+            Ports(store, hosts, None, lines.append, None), "kvm1", "/srv/images", check_mode
+        ),
+        lines,
+    )
 
 
 def step(size=None, total=None, before=0, **more):
@@ -99,7 +102,9 @@ def test_the_progress_is_shown():
 
 @pytest.mark.parametrize("before", [0, 100])
 def test_a_part_that_was_left_may_be_of_an_older_source(before):
-    """An interrupted source is read once more; a source that is wrong from its first byte is not."""
+    """An interrupted source is read once more; a source that is wrong from its first byte is
+    not.
+    """
     hand = Hand(step(1 << 20, before=before), WRONG, step(), step())
     of_host, image = cache(hand)[0], {**IMAGE, "source": "https://example.com/x"}
     if before:
@@ -181,7 +186,10 @@ def test_an_image_that_says_too_little_is_refused(image, words):
 def test_a_path_that_nobody_has_is_a_sentence(prepared_url):
     with pytest.raises(
         DroverError,
-        match=r"does not exist. The controller does not have it either. No other hypervisor that is up has",
+        match=(
+            r"does not exist. The controller does not have it either. No other hypervisor that is"
+            r" up has"
+        ),
     ):
         cache(Hand(ABSENT), store=Store.open(prepared_url))[0].bring(
             {**IMAGE, "source": "/no/such/file"}

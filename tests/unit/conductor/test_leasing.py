@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A run takes the lease of a host once, gives it back once, and writes nothing without it (rule S4)."""
+"""A run takes the lease of a host once, gives it back once, and writes nothing without it (rule
+S4).
+"""
 
 from __future__ import annotations
 
@@ -95,7 +97,7 @@ def test_one_that_cannot_be_had_gives_the_others_back(store):
     take(store, "kvm2", actor("b"))
     leasing = Leasing(store, actor("a"), [].append)
     for _time in range(2):
-        with pytest.raises(leases.Held), leasing.held(["kvm1", "kvm2"], "drain"):
+        with pytest.raises(leases.LeaseHeld), leasing.held(["kvm1", "kvm2"], "drain"):
             pytest.fail("it is another's")
         assert holders(store) == {"kvm2": "b"}
 
@@ -148,14 +150,14 @@ def test_a_drain_takes_the_lease_of_its_host_once(store, taken):
 
 @pytest.mark.parametrize("at, state", [(1, (False, False)), (2, (True, False))])
 def test_a_drain_that_lost_its_lease_changes_nothing_more(holding, at, state):
-    with pytest.raises(leases.Lost, match="This run had the lease and lost it"):
+    with pytest.raises(leases.LeaseLost, match="This run had the lease and lost it"):
         drained(holding, Hosts(holding, at))
     assert service(holding) == state
     assert holders(holding) == {"kvm1": "b"}
 
 
 def test_a_drain_of_an_empty_host_that_lost_its_lease_changes_nothing_more(store):
-    with pytest.raises(leases.Lost):
+    with pytest.raises(leases.LeaseLost):
         drained(store, Hosts(store, 1))
     assert service(store) == (True, False), "it was disabled before it was read"
     assert holders(store) == {"kvm1": "b"}
@@ -212,11 +214,15 @@ def test_a_drain_of_two_hosts_has_both_leases_or_none(store, taken):
     """Two runs with the same hosts in different order cannot have one each."""
     take(store, "kvm2", actor("b"))
     hosts = Hosts(store)
-    with pytest.raises(leases.Held, match="^kvm2 is being worked on by b .* Nothing was done."):
+    with pytest.raises(
+        leases.LeaseHeld, match="^kvm2 is being worked on by b .* Nothing was done."
+    ):
         drained(store, hosts, names=BOTH)
-    assert taken == ["kvm2", "kvm1", "kvm2"], (
-        "in the order of their names, whatever the order they are given in"
-    )
+    assert taken == [
+        "kvm2",
+        "kvm1",
+        "kvm2",
+    ], "in the order of their names, whatever the order they are given in"
     assert holders(store) == {"kvm2": "b"} and hosts.read == 0
     assert [service(store, name) for name in BOTH] == [(False, False), (False, False)]
 
@@ -250,7 +256,7 @@ def test_no_host_at_all_is_refused(store, names):
 @pytest.mark.parametrize("at", [1, 2])
 def test_a_run_that_lost_one_of_its_leases_ends_for_all_hosts(store, at):
     hosts = Hosts(store, at)
-    with pytest.raises(leases.Lost):
+    with pytest.raises(leases.LeaseLost):
         drained(store, hosts, names=BOTH)
     assert hosts.read == 2 and not any(service(store, name)[1] for name in BOTH)
 
@@ -277,7 +283,9 @@ def test_all_or_nothing_where_one_of_two_hosts_does_not_answer(store):
 def test_a_host_that_does_not_answer_keeps_no_other_from_its_drain(store, unmovable):
     with pytest.raises(
         DroverError,
-        match="kvm1 is empty and in maintenance.* kvm2 is not drained, and stays disabled: kvm2 does",
+        match=(
+            "kvm1 is empty and in maintenance.* kvm2 is not drained, and stays disabled: kvm2 does"
+        ),
     ) as ended:
         drained(store, Half(store), unmovable, BOTH)
     assert (service(store, "kvm1"), service(store, "kvm2")) == ((True, True), (True, False))

@@ -120,11 +120,9 @@ class World:
             "name": order["name"],
             "destination": order["destination"],
             "status": status,
-            "phase": "done"
-            if status != "running"
-            else "migrating"
-            if self.moves(order)
-            else "waiting",
+            "phase": (
+                "done" if status != "running" else "migrating" if self.moves(order) else "waiting"
+            ),
             "percent": 50 if status == "running" else 100,
             "total_mib": 64,
             "remaining_mib": 32,
@@ -325,9 +323,9 @@ def test_without_the_lease_nothing_more_is_begun(fleet_url):
     def keep(connection):
         kept.append(connection)
         if len(kept) > 1:
-            raise leases.Lost("kvm1 is being worked on by b@ctrl.")
+            raise leases.LeaseLost("kvm1 is being worked on by b@ctrl.")
 
-    with pytest.raises(leases.Lost, match="worked on by b@ctrl"):
+    with pytest.raises(leases.LeaseLost, match="worked on by b@ctrl"):
         mover(fleet_url, world, limit=1, keep=keep, ahead=False).run(plan(*NAMES))
     assert world.begun == ["web1"], "the second is to wait, but the lease was lost"
     # The next run with the lease finds the store in order.
@@ -343,10 +341,10 @@ def test_without_the_lease_nothing_is_settled(fleet_url):
         mover(fleet_url, world).run(plan("web1"))
 
     def keep(connection):
-        raise leases.Lost("kvm1 is being worked on by b@ctrl.")
+        raise leases.LeaseLost("kvm1 is being worked on by b@ctrl.")
 
     world.killed_at = None
-    with pytest.raises(leases.Lost):
+    with pytest.raises(leases.LeaseLost):
         mover(fleet_url, world, keep=keep).settle("kvm1")
     assert world.begun == []
 
@@ -482,9 +480,11 @@ def seeing(world, name, here, there, status="failed"):
 
     def answer(*arguments):
         return [
-            {**each, "status": status, "source_state": here, "destination_state": there}
-            if each["name"] == name
-            else each
+            (
+                {**each, "status": status, "source_state": here, "destination_state": there}
+                if each["name"] == name
+                else each
+            )
             for each in world(*arguments)
         ]
 
@@ -709,7 +709,9 @@ def test_safety_15_an_undrain_begins_nothing(fleet_url):
 
 
 class Undone(World):
-    """Return a hypervisor that reports a move as not begun, as the module _domain_migration does."""
+    """Return a hypervisor that reports a move as not begun, as the module _domain_migration
+    does.
+    """
 
     def answer(self, order):
         answer = super().answer(order)

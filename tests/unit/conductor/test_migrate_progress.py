@@ -151,8 +151,10 @@ def test_the_time_left_goes_by_what_moves_were_expected_to_take_and_how_fast_the
     progress.now = 20
     progress.ended("a")
     progress.ended("b")
-    assert progress.said()[2:] == ["a: kvm1 -> kvm2, running there after 20.0 s [1 of 3, 5 %, about 6 min left]",
-                               "b: kvm1 -> kvm2, running there after 20.0 s [2 of 3, 11 %, about 3 min left]"]  # fmt: skip
+    assert progress.said()[2:] == [
+        "a: kvm1 -> kvm2, running there after 20.0 s [1 of 3, 5 %, about 6 min left]",
+        "b: kvm1 -> kvm2, running there after 20.0 s [2 of 3, 11 %, about 3 min left]",
+    ]
     progress.started("c")
     progress.now = 60
     progress.goes_on("c", 25, 40960, 30720, 40)

@@ -14,7 +14,7 @@ import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import own_known
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import (
-    Actor,
+    LeaseHolder,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
@@ -39,8 +39,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.leasing 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.own_machines import (
     CONTROLLER,
     STORE,
-    Known,
-    Own,
+    KnownMachines,
+    OwnMachine,
     OwnMachines,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import (
@@ -49,8 +49,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans im
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize import (
-    Resize,
     ResizeRequest,
+    ResizeRun,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import (
     MoveSettings,
@@ -120,7 +120,7 @@ def url(prepared_url):
 
 
 def own(url, **known):
-    return OwnMachines(Store.open(url), lambda: Known(**known))
+    return OwnMachines(Store.open(url), lambda: KnownMachines(**known))
 
 
 def machine(**more):
@@ -132,24 +132,24 @@ FOUND = {
     "a controller outside": ({"machine": machine()}, []),
     "a hypervisor itself": (
         {"machine": machine(uuids=["5b0a3c1e-0000-4000-8000-000000000002"])},
-        [Own("the controller and its store", "kvm2")],
+        [OwnMachine("the controller and its store", "kvm2")],
     ),
     "by its machine id, as it may not read its firmware": (
         {"machine": machine(uuids=[], machine_id="2" * 32, read=False)},
-        [Own("the controller and its store", "kvm2")],
+        [OwnMachine("the controller and its store", "kvm2")],
     ),
     "a copy of an image has the same machine id": ({"machine": machine(machine_id="2" * 32)}, []),
     "a guest": (
         {"machine": machine(uuids=[uuid_of("ctl")])},
-        [Own("the controller and its store", "kvm2", uuid_of("ctl"), "ctl")],
+        [OwnMachine("the controller and its store", "kvm2", uuid_of("ctl"), "ctl")],
     ),
     "its store is a guest": (
         {"machine": machine(), "addresses": frozenset({"192.0.2.10"})},
-        [Own(STORE, "kvm1", uuid_of("pg"), "pg")],
+        [OwnMachine(STORE, "kvm1", uuid_of("pg"), "pg")],
     ),
     "its store is on a hypervisor": (
         {"machine": machine(), "addresses": frozenset({"198.51.100.3"})},
-        [Own(STORE, "kvm3")],
+        [OwnMachine(STORE, "kvm3")],
     ),
     "an address that all hosts have tells nothing": (
         {"machine": machine(), "addresses": frozenset({"10.0.0.1"})},
@@ -157,14 +157,14 @@ FOUND = {
     ),
     "an address of some hosts, as a floating one that moved between two looks": (
         {"machine": machine(), "addresses": frozenset({"198.51.100.3", "198.51.100.2"})},
-        [Own(f"perhaps {STORE}", "kvm2"), Own(f"perhaps {STORE}", "kvm3")],
+        [OwnMachine(f"perhaps {STORE}", "kvm2"), OwnMachine(f"perhaps {STORE}", "kvm3")],
     ),
     "two servers of one store": (
         {"machine": machine(), "addresses": frozenset({"192.0.2.10", "192.0.2.11"})},
         sorted(
             [
-                Own(f"perhaps {STORE}", "kvm1", uuid_of("pg"), "pg"),
-                Own(f"perhaps {STORE}", "kvm2", uuid_of("ctl"), "ctl"),
+                OwnMachine(f"perhaps {STORE}", "kvm1", uuid_of("pg"), "pg"),
+                OwnMachine(f"perhaps {STORE}", "kvm2", uuid_of("ctl"), "ctl"),
             ],
             key=lambda each: each.uuid,
         ),
@@ -175,11 +175,11 @@ FOUND = {
     ),
     "a guest whose own libvirt has another uuid": (
         {"machine": machine(firmware=uuid_of("ctl"))},
-        [Own("the controller and its store", "kvm2", uuid_of("ctl"), "ctl")],
+        [OwnMachine("the controller and its store", "kvm2", uuid_of("ctl"), "ctl")],
     ),
     "a guest whose user may not read its firmware": (
         {"machine": machine(uuids=[], read=False), "macs": frozenset({"52:54:00:00:00:11"})},
-        [Own("the controller and its store", "kvm2", uuid_of("ctl"), "ctl")],
+        [OwnMachine("the controller and its store", "kvm2", uuid_of("ctl"), "ctl")],
     ),
     "a firmware that was read is believed more than a MAC address": (
         {"machine": machine(), "macs": frozenset({"52:54:00:00:00:11"})},
@@ -187,7 +187,10 @@ FOUND = {
     ),
     "both, apart": (
         {"machine": machine(uuids=[uuid_of("ctl")]), "addresses": frozenset({"192.0.2.10"})},
-        [Own(CONTROLLER, "kvm2", uuid_of("ctl"), "ctl"), Own(STORE, "kvm1", uuid_of("pg"), "pg")],
+        [
+            OwnMachine(CONTROLLER, "kvm2", uuid_of("ctl"), "ctl"),
+            OwnMachine(STORE, "kvm1", uuid_of("pg"), "pg"),
+        ],
     ),
     "as the variables say": (
         {
@@ -195,7 +198,7 @@ FOUND = {
             "addresses": frozenset(),
             "said": {CONTROLLER: "ctl", STORE: "kvm3"},
         },
-        [Own(CONTROLLER, "kvm2", uuid_of("ctl"), "ctl"), Own(STORE, "kvm3")],
+        [OwnMachine(CONTROLLER, "kvm2", uuid_of("ctl"), "ctl"), OwnMachine(STORE, "kvm3")],
     ),
     "nothing is known": ({}, []),
 }
@@ -284,7 +287,10 @@ def test_issue_44_each_machine_that_may_be_it_counts_as_it(url):
     for name in ("kvm2", "kvm3"):
         with pytest.raises(
             DroverError,
-            match=f"{name}: reboot is refused, because it is perhaps the database server.*drover_store_machine=NAME",
+            match=(
+                f"{name}: reboot is refused, because it is perhaps the database"
+                " server.*drover_store_machine=NAME"
+            ),
         ):
             own_machines.refuse_power(name, "reboot is refused")
     own_machines.refuse_power("kvm1", "reboot is refused")
@@ -312,7 +318,9 @@ def ports(url):
     """The store is the guest pg on kvm1."""
     store = Store.open(url)
     found = own(url, machine=machine(), addresses=frozenset({"192.0.2.10"}))
-    return Ports(store, Hosts(), Leasing(store, Actor(os.getpid()), str), str, time, own=found)
+    return Ports(
+        store, Hosts(), Leasing(store, LeaseHolder(os.getpid()), str), str, time, own=found
+    )
 
 
 OPTIONS = {"timeout": 1, "force": True, "hard": True, "keep_disks": False}
@@ -329,7 +337,10 @@ OPTIONS = {"timeout": 1, "force": True, "hard": True, "keep_disks": False}
 def test_issue_44_a_run_does_not_stop_what_it_needs(ports, state, words):
     with pytest.raises(
         DroverError,
-        match=f"Instance pg: {words}, because it is the database server of the store, which this run needs",
+        match=(
+            f"Instance pg: {words}, because it is the database server of the store, which this run"
+            " needs"
+        ),
     ):
         InstanceOperations(ports).run(["web", "pg"], state, OPTIONS)
 
@@ -364,7 +375,7 @@ def test_issue_44_a_run_does_not_resize_what_it_needs(ports):
         DroverError,
         match="Instance pg: It is not resized, because it is the database server of the store",
     ):
-        Resize(ports, request).run()
+        ResizeRun(ports, request).run()
 
 
 def test_issue_44_a_run_does_not_move_cold_what_it_needs(ports):
@@ -479,21 +490,28 @@ def test_issue_44_in_a_drain_it_stays_where_it_cannot_move_live(url, ports):
 def test_issue_44_the_power_of_its_host_is_not_taken(url, ports):
     with pytest.raises(
         DroverError,
-        match="kvm1: reboot is refused, because pg, which runs there, is the database server of the store",
+        match=(
+            "kvm1: reboot is refused, because pg, which runs there, is the database server of the"
+            " store"
+        ),
     ):
         ports.own.refuse_power("kvm1", "reboot is refused")
     ports.own.refuse_power("kvm2", "reboot is refused")
     controller = own(url, machine=machine(uuids=["5b0a3c1e-0000-4000-8000-000000000002"]))
     with pytest.raises(
         DroverError,
-        match="kvm2: hard_off is refused, because it is the controller and its store, which this run needs",
+        match=(
+            "kvm2: hard_off is refused, because it is the controller and its store, which this run"
+            " needs"
+        ),
     ):
         controller.refuse_power("kvm2", "hard_off is refused")
 
 
 def test_issue_44_check_and_report_name_it(ports):
     assert ports.own.sentences() == [
-        "pg on kvm1 is the database server of the store: it is moved live and last, and never stopped by a run that needs it."
+        "pg on kvm1 is the database server of the store: it is moved live and last, and never"
+        " stopped by a run that needs it."
     ]
     overview = {"went_down": [], "leases": [], "migrations": [], "power_events": [], "rolling": []}
     (look,) = attention(
@@ -512,7 +530,7 @@ class Silent(Hosts):
         raise DroverError("it does not answer")
 
     def answer(self, name, limit=None):
-        return host_answer.Answer(host_answer.SILENT, "it does not answer")
+        return host_answer.HostAnswer(host_answer.SILENT, "it does not answer")
 
     def at_once(self, work, limit):
         return dict.fromkeys(work, {"reached": False, "storage": "unknown"})
@@ -545,7 +563,8 @@ def test_issue_44_a_host_whose_guest_works_for_the_run_is_not_dead(ports, more, 
     another host."""
     message = taken_for_dead(ports, power=power, **more)
     assert message.startswith(
-        "kvm1 is not evacuated, and its power is not cut: pg, which ran there when the store last heard of it, is the database server"
+        "kvm1 is not evacuated, and its power is not cut: pg, which ran there when the store last"
+        " heard of it, is the database server"
     )
     assert "drover_store_machine=NAME (or none)" in message
     with ports.store.read() as connection:

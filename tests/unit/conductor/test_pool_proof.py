@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import (
     DroverError,
-    Late,
+    HostTimeout,
     Unreachable,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import (
@@ -68,7 +68,7 @@ class Hosts:
 
     def at_once(self, questions, limit):
         return {
-            host: Late(host, limit) if host in self.silent else question(self.hand(host))
+            host: HostTimeout(host, limit) if host in self.silent else question(self.hand(host))
             for host, question in questions.items()
         }
 
@@ -186,7 +186,7 @@ def test_b3_a_file_that_another_host_has_come_to_need(prepared_url):
     [
         ({"failed": True, "msg": "The folder /srv/ssd of kvm1 cannot be read."}, "cannot be read"),
         (Unreachable("kvm1", "no route to host"), "no route"),
-        (Late("kvm1", 60), "in time"),
+        (HostTimeout("kvm1", 60), "in time"),
         ({**NOTHING, "doubts": ["what /srv/x is backed by cannot be read"]}, "is backed by"),
     ],
 )
@@ -208,7 +208,8 @@ def test_an_instance_that_is_missing_may_have_its_disk_there(prepared_url):
     fleets.discover(prepared_url, machine("kvm1"))
     left = look(prepared_url, {})["kvm1"]
     assert left.doubts == [
-        "where the disks of the instance web are, which has space in the pool and is missing on kvm1"
+        "where the disks of the instance web are, which has space in the pool and is missing on"
+        " kvm1"
     ]
 
 

@@ -19,7 +19,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.drain im
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.leasing import Leasing
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.own_machines import (
     CONTROLLER,
-    Known,
+    KnownMachines,
     OwnMachines,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import (
@@ -50,7 +50,9 @@ HOOKS = ("before_drain", "after_drain", "after_reboot", "after_enable")
 
 
 class Hosts:
-    """Stand-ins for conductor.ports.Hosts and its hands: hosts that answer Ansible's own modules."""
+    """Stand-ins for conductor.ports.Hosts and its hands: hosts that answer Ansible's own
+    modules.
+    """
 
     def __init__(self):
         self.boots, self.needed, self.unsure, self.down, self.broken = (
@@ -168,7 +170,7 @@ def test_only_hosts_that_want_it_are_taken(make, hosts, url):
         and answer["changed"]
     )
     assert held(url) == {"rolling maintenance": "run"}
-    with pytest.raises(leases.Held):
+    with pytest.raises(leases.LeaseHeld):
         make(name="another").begin()
     for more in ({"all_hosts": True}, {"reboot": "always"}, {"reboot": "never"}):
         assert sum(planned(make(restart=True, **more))["plan"]["batches"], []) == HOSTS
@@ -176,7 +178,10 @@ def test_only_hosts_that_want_it_are_taken(make, hosts, url):
 
 def test_a_host_of_which_it_cannot_be_told_is_not_left_out_in_silence(make, hosts, url):
     hosts.needed, hosts.unsure = {"kvm2"}, {"kvm3"}
-    pattern = "kvm3: it cannot be told whether it needs a reboot: kvm3 said so. Set drover_reboot_sentinel .* or use drover_rolling_reboot=always"
+    pattern = (
+        "kvm3: it cannot be told whether it needs a reboot: kvm3 said so. Set"
+        " drover_reboot_sentinel .* or use drover_rolling_reboot=always"
+    )
     with pytest.raises(DroverError, match=pattern):
         planned(make())
     with pytest.raises(DroverError, match=pattern):
@@ -214,7 +219,10 @@ def test_nothing_to_do(make, url):
     )
     assert (
         order.report([])
-        == {"report": {"finished": True, "hosts": [], "left_out": []}, "message": ""}
+        == {
+            "report": {"finished": True, "hosts": [], "left_out": []},
+            "message": "",
+        }
         and held(url) == {}
     )
 
@@ -226,7 +234,8 @@ def test_no_claim_is_made_of_hosts_that_are_left_out(make, hosts):
         planned(order)
         assert (
             order.said[0]
-            == "No host is taken: 1 is left out for the reason below. The others need no reboot, or are done."
+            == "No host is taken: 1 is left out for the reason below. The others need no reboot, or"
+            " are done."
         )
         assert (
             order.said[1].startswith("kvm3: it cannot be told whether it needs a reboot")
@@ -254,8 +263,10 @@ def test_hosts_that_cannot_be_taken_are_named_before_anything_is_begun(make, hos
     with pytest.raises(DroverError) as caught:
         planned(make(reboot="always"))
     assert str(caught.value).startswith(
-        "3 of the hosts cannot be taken, so nothing was changed. kvm1: it cannot be read: timed out. kvm2: it cannot be read: libvirt on kvm2 "
-        "does not answer. kvm3: it is drained already, not by this maintenance; bring it back first (drover.compute.undrain). Correct that"
+        "3 of the hosts cannot be taken, so nothing was changed. kvm1: it cannot be read: timed"
+        " out. kvm2: it cannot be read: libvirt on kvm2 does not answer. kvm3: it is drained"
+        " already, not by this maintenance; bring it back first (drover.compute.undrain). Correct"
+        " that"
     )
     assert stages(url) == {} and held(url) == {}
     found = planned(make(reboot="always", blocked="skip"))
@@ -267,11 +278,17 @@ def test_hosts_that_cannot_be_taken_are_named_before_anything_is_begun(make, hos
     [
         (
             {"hooks": {"after_drain": "/nowhere.yml"}},
-            "drover_rolling_hooks: after_drain is /nowhere.yml, which is no file on the controller. Nothing",
+            (
+                "drover_rolling_hooks: after_drain is /nowhere.yml, which is no file on the"
+                " controller. Nothing"
+            ),
         ),
         (
             {"hooks": {"sometimes": __file__}},
-            "but there is no such hook, only before_drain, after_drain, after_reboot, after_enable. Nothing",
+            (
+                "but there is no such hook, only before_drain, after_drain, after_reboot,"
+                " after_enable. Nothing"
+            ),
         ),
         (
             {"names": [], "pattern": "racks"},
@@ -317,7 +334,10 @@ def test_a_batch_ends_with_an_error_where_a_host_did_not_come_through(make, url)
         "The rolling maintenance is not finished: kvm1, kvm2, kvm3 still to do."
     )
     assert [line for line in order.said if line.startswith("kvm")] == [
-        "kvm1: stopped at back, up, enabled, 1 instance (nothing is known of why: it was lost, or the run was cut off)",
+        (
+            "kvm1: stopped at back, up, enabled, 1 instance (nothing is known of why: it was lost,"
+            " or the run was cut off)"
+        ),
         "kvm2: not begun, up, enabled, 0 instances (Refuse: the mirror is down)",
         "kvm3: not begun, up, enabled, 0 instances",
         "kvm9: left out: it is away",
@@ -428,7 +448,7 @@ def whose_controller_is_kvm1(make):
 
     def made(**request):
         maintenance = make(**request)
-        own = OwnMachines(maintenance._store, lambda: Known(said={CONTROLLER: "kvm1"}))
+        own = OwnMachines(maintenance._store, lambda: KnownMachines(said={CONTROLLER: "kvm1"}))
         maintenance._own = own
         return maintenance
 
@@ -466,7 +486,10 @@ def test_issue_44_it_is_not_rebooted_from_there_and_goes_on_afterwards(on_kvm1, 
     assert maintenance.next()["hosts"] == ["kvm1"]
     with pytest.raises(
         DroverError,
-        match="kvm1 is drained and comes last, because it is the controller and its store.*systemctl reboot",
+        match=(
+            "kvm1 is drained and comes last, because it is the controller and its store.*systemctl"
+            " reboot"
+        ),
     ) as caught:
         maintenance.step("kvm1", "reboot")
     assert "drover_power_action=reboot" in str(caught.value) and "goes on after the reboot" in str(
@@ -523,7 +546,9 @@ def test_b4_a_host_that_was_drained_again_since_it_was_brought_back_is_not_done(
         host_state.change(connection, "kvm2", "draining", "fans")
     with pytest.raises(
         DroverError,
-        match="kvm2: this maintenance had brought it back .* somebody has drained it since.*undrain",
+        match=(
+            "kvm2: this maintenance had brought it back .* somebody has drained it since.*undrain"
+        ),
     ):
         planned(make(["kvm2"], reboot="never"))
     assert stages(url) == {"kvm2": stage}

@@ -12,11 +12,11 @@ import time
 import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import (
-    Actor,
+    LeaseHolder,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import (
     DroverError,
-    Late,
+    HostTimeout,
     Unreachable,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import storage_fencing
@@ -182,7 +182,10 @@ def test_a_host_without_known_addresses_or_without_shared_disks_is_refused(prepa
     fleets.discover(prepared_url, host("kvm1", WEB, addresses=None), now=time.time())
     with pytest.raises(
         DroverError,
-        match="not known from which addresses kvm1 reaches its storage.*Set drover_storage_addresses of kvm1",
+        match=(
+            "not known from which addresses kvm1 reaches its storage.*Set drover_storage_addresses"
+            " of kvm1"
+        ),
     ):
         world.cut()
     fleets.discover(
@@ -195,9 +198,9 @@ def test_a_host_without_known_addresses_or_without_shared_disks_is_refused(prepa
 
 def test_without_the_lease_nothing_is_written(prepared_url):
     world = Fenced(prepared_url, WEB)
-    with pytest.raises(leases.Lost):
+    with pytest.raises(leases.LeaseLost):
         world.fencing().begin("ceph")
-    Leasing(Store.open(prepared_url), Actor(os.getpid()), str)
+    Leasing(Store.open(prepared_url), LeaseHolder(os.getpid()), str)
     with Store.open(prepared_url).read() as connection:
         assert storage_fences.read(connection, "kvm1") == []
 
@@ -213,7 +216,10 @@ def test_it_is_let_in_again_once_nothing_runs_there_that_runs_elsewhere(prepared
         world.returned = [{**WEB, "state": state}, DB]
         with pytest.raises(
             DroverError,
-            match=r"stays shut out of its storage: web \(now on kvm\d\) still runs there.*virsh destroy web",
+            match=(
+                r"stays shut out of its storage: web \(now on kvm\d\) still runs there.*virsh"
+                r" destroy web"
+            ),
         ):
             world.fencing().returned()
     # An instance that was not restarted on another host may still run.
@@ -362,7 +368,9 @@ def asked_of_ceph(monkeypatch, answers):
 LET_IN = {"failed": True, "msg": "192.0.2.1 is not on the blocklist of Ceph, or not for long."}
 
 
-@pytest.mark.parametrize("answer", [LET_IN, Unreachable("kvm3", "no route"), Late("kvm3", 60)])
+@pytest.mark.parametrize(
+    "answer", [LET_IN, Unreachable("kvm3", "no route"), HostTimeout("kvm3", 60)]
+)
 def test_a_blocklist_that_was_lifted_since_it_was_verified_is_no_proof(
     prepared_url, monkeypatch, answer
 ):

@@ -351,7 +351,10 @@ def test_an_image_that_an_instance_writes_to_is_no_image(prepared_url):
     )
     with Store.open(prepared_url).read() as connection:
         for place, path in (("kvm1", "/srv/vms/db"), ("kvm2", "/mnt/db")):
-            said = f"Instance new on {place}: the image {path} is a file that db1 on kvm1 writes to.*Nothing was begun"
+            said = (
+                f"Instance new on {place}: the image {path} is a file that db1 on kvm1 writes"
+                " to.*Nothing was begun"
+            )
             with pytest.raises(DroverError, match=said) as refused:
                 used_files.refuse_written(connection, uuid_of("new"), "new", place, [path])
             assert refused.value.details["uncertain"] is False

@@ -14,7 +14,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._definitions import
     identity,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions.devices_there import (
-    Change,
+    InstanceChange,
 )
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
 
@@ -99,7 +99,10 @@ def test_an_instance_as_it_is_defined():
             {"policy": {"priority": 5, "migration": {"post_copy": True}}},
             {},
             {"move": "cold"},
-            'web: policy move cold, the definition says migration {"post_copy": true} and priority 5',
+            (
+                'web: policy move cold, the definition says migration {"post_copy": true} and'
+                " priority 5"
+            ),
         ),
         (
             {"labels": {"tier": "db", "a": "b"}},
@@ -198,7 +201,9 @@ FLOATING = {"shared": [0, 1], "pins": {}, "cpu_policy": None}
     ],
 )
 def test_cells_and_pins_are_compared_with_what_the_definition_asks_for_now(specs, cells, same):
-    """Its flavor was changed in the store after the instance was placed, so both say the same extra specs."""
+    """Its flavor was changed in the store after the instance was placed, so both say the same extra
+    specs.
+    """
     flavor = {
         "vcpus": 2,
         "memory_mb": 4096,
@@ -220,8 +225,9 @@ def test_changed_extra_specs_are_named_once():
         extra_specs={"trait:CUSTOM_HDD": "required"},
     )
     assert lines == [
-        "web: extra spec hw:cpu_policy none, the definition says dedicated; extra spec trait:CUSTOM_HDD required, the definition says none; "
-        "extra spec trait:CUSTOM_SSD none, the definition says required."
+        "web: extra spec hw:cpu_policy none, the definition says dedicated; extra spec"
+        " trait:CUSTOM_HDD required, the definition says none; extra spec trait:CUSTOM_SSD none,"
+        " the definition says required."
     ]
     # A flavor that was removed from the store gives no value.
     assert said(more={"flavor": {"name": "f", "vcpus": 2, "memory_mb": 4096}}, flavor="f") == []
@@ -247,8 +253,9 @@ def test_another_project():
 
 def test_an_instance_that_was_not_built_from_the_definition_is_named():
     (line,) = differences.stranger(wanted(), {**THERE, "definition": None})
-    assert line == (
-        "web: it was there already, and the store does not know that it was built from this definition; it is taken for it by its name."
+    assert (
+        line == "web: it was there already, and the store does not know that it was built from this"
+        " definition; it is taken for it by its name."
     )
     assert differences.stranger(wanted(), THERE) == []
     # A definition with a uuid names its instance.
@@ -423,27 +430,27 @@ def changes(more, *given, **there):
 
 def test_what_can_be_changed():
     assert changes({"vcpus": 4, "memory_mb": 1024}) == [
-        Change("resize", {"vcpus": 4}),
-        Change("resize", {"memory_mb": 1024}),
+        InstanceChange("resize", {"vcpus": 4}),
+        InstanceChange("resize", {"memory_mb": 1024}),
     ]
-    assert changes({"autostart": True}) == [Change("settings", {"autostart": True})]
+    assert changes({"autostart": True}) == [InstanceChange("settings", {"autostart": True})]
     whole = {"move": "never", "on_drain": None, "priority": None, "migration": None}
     assert changes({"policy": {"move": "never"}}, metadata={"move": "cold", "priority": "3"}) == [
-        Change("settings", {"policy": whole})
+        InstanceChange("settings", {"policy": whole})
     ]
     assert changes({"labels": {"a": "b", "c": "d"}}, metadata={"labels": "a=b,c=x,own=1"}) == [
-        Change("settings", {"labels": {"c": "d"}})
+        InstanceChange("settings", {"labels": {"c": "d"}})
     ]
     base = disk_files.base("web", uuid_of("web"))
     disk = {"format": "qcow2", "bus": "virtio", "readonly": False}
     assert changes(
         {"disks": [{"size_gb": 40}, {"size_gb": 5}, {"size_gb": 6, "path": "/d//x.qcow2"}]}
     ) == [
-        Change("disk", {"path": f"/srv/{base}-vdb.qcow2", "size_gb": 5, **disk}),
-        Change("disk", {"path": "/d/x.qcow2", "size_gb": 6, **disk}),
+        InstanceChange("disk", {"path": f"/srv/{base}-vdb.qcow2", "size_gb": 5, **disk}),
+        InstanceChange("disk", {"path": "/d/x.qcow2", "size_gb": 6, **disk}),
     ]
     assert changes({"networks": [{"bridge": "br0"}, {"network": "default"}]}) == [
-        Change("interface", {"network": "default", "mac": None, "model": "virtio"})
+        InstanceChange("interface", {"network": "default", "mac": None, "model": "virtio"})
     ]
     drive = {
         "device": "cdrom",
@@ -453,7 +460,7 @@ def test_what_can_be_changed():
         "real_path": "/a.iso",
     }
     assert changes({"cdroms": [{"path": "/b.iso"}]}, disks=[*facts()["disks"], drive]) == [
-        Change("cdrom", {"path": "/b.iso", "target": "sda"})
+        InstanceChange("cdrom", {"path": "/b.iso", "target": "sda"})
     ]
 
 
@@ -473,12 +480,12 @@ def test_drives_are_found_by_their_bus():
     assert changes({"cdroms": wished}, disks=[*facts()["disks"], empty, full]) == []
     wished[0] = {"path": "/b.iso"}
     assert changes({"cdroms": wished}, disks=[*facts()["disks"], empty, full]) == [
-        Change("cdrom", {"path": "/b.iso", "target": "sdb"})
+        InstanceChange("cdrom", {"path": "/b.iso", "target": "sdb"})
     ]
     # A domain that was not built from this definition may have other buses.
     wished = [{"path": "/a.iso", "bus": "usb"}, {"path": "/c.iso", "bus": "scsi"}]
     assert changes({"cdroms": wished}, disks=[*facts()["disks"], empty, full]) == [
-        Change("cdrom", {"path": "/c.iso", "target": "sdc"})
+        InstanceChange("cdrom", {"path": "/c.iso", "target": "sdc"})
     ]
     (extra,) = compared({"cdroms": [{"bus": "scsi"}]}, disks=[*facts()["disks"], full, empty])
     assert (extra.key, extra.there, extra.wanted) == ("cdrom sdb", "/a.iso", "none")
@@ -516,7 +523,10 @@ def test_a_flavor_is_given_where_it_changes_the_size():
     assert given[0]["vcpus"] == 2, "its own sizes go before those of the flavor"
     small = {"flavor": "small", "vcpus": 1, "memory_mb": 512}
     found = {each.key: each.change for each in compared(small, of_store)}
-    assert found["flavor"] == Change("resize", {"flavor": "small"}) and found["vcpus"] is not None
+    assert (
+        found["flavor"] == InstanceChange("resize", {"flavor": "small"})
+        and found["vcpus"] is not None
+    )
     assert changes({"flavor": "same"}, of_store) == [None], "no guest is shut down for a name"
     assert changes({"flavor": "small", "vcpus": 3}, of_store)[1] is None, (
         "it has not the size of the flavor"

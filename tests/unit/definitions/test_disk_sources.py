@@ -46,7 +46,10 @@ def instance(*disks, **more):
         ),
         (
             {"source": {}},
-            "give protocol for a disk on the network, or path for a file or a block device; one of them",
+            (
+                "give protocol for a disk on the network, or path for a file or a block device; one"
+                " of them"
+            ),
         ),
         (
             {"source": {**NBD, "path": "/dev/sdx"}},
@@ -54,7 +57,10 @@ def instance(*disks, **more):
         ),
         (
             {"source": {"path": "/dev/sdx"}},
-            "size_gb is missing. What is at the path of a source counts on its host as other disks do",
+            (
+                "size_gb is missing. What is at the path of a source counts on its host as other"
+                " disks do"
+            ),
         ),
         (
             {"source": {"path": "/dev/sdx", "auth": RBD["auth"]}, "size_gb": 1},

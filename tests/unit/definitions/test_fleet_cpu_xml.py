@@ -45,7 +45,10 @@ def test_what_may_be_written():
 
 
 def test_the_domain_gets_the_cpu_and_keeps_its_topology():
-    text = "<domain type='kvm'><cpu mode='fleet'><topology sockets='1' cores='2' threads='1'/></cpu><vcpu>2</vcpu></domain>"
+    text = (
+        "<domain type='kvm'><cpu mode='fleet'><topology sockets='1' cores='2'"
+        " threads='1'/></cpu><vcpu>2</vcpu></domain>"
+    )
     kinds = []
     cpu = ET.fromstring(fleet_cpu_xml.resolved(text, lambda kind: kinds.append(kind) or CPU)).find(
         "cpu"

@@ -52,9 +52,11 @@ def hostdevs(root):
         (
             each.get("type"),
             each.get("managed"),
-            address_of(each)
-            if each.get("type") == "pci"
-            else each.find("source/address").get("uuid"),
+            (
+                address_of(each)
+                if each.get("type") == "pci"
+                else each.find("source/address").get("uuid")
+            ),
         )
         for each in root.findall("devices/hostdev")
     ]
@@ -150,7 +152,10 @@ def test_multiqueue_of_the_flavor_is_not_for_a_device_of_the_guest():
         (
             [port()],
             [],
-            "Instance web1 on kvm1: its claim has no device for network 1 (physical_network physnet1)",
+            (
+                "Instance web1 on kvm1: its claim has no device for network 1 (physical_network"
+                " physnet1)"
+            ),
         ),
         ([port(), port()], [device(FUNCTION, 0)], "no device for network 1"),
         ([port()], [device(FUNCTION, None)], "no device for network 1"),
@@ -177,13 +182,19 @@ def test_what_a_claim_lacks_is_said(networks, devices, words):
     [
         (
             {"physical_network": "physnet1"},
-            "network 1: physical_network needs vnic, which says how the guest gets the device: direct, macvtap",
+            (
+                "network 1: physical_network needs vnic, which says how the guest gets the device:"
+                " direct, macvtap"
+            ),
         ),
         ({"vnic": "direct"}, "network 1: vnic direct needs physical_network"),
         ({"vnic": "direct", "bridge": "br0"}, "vnic direct needs physical_network"),
         (
             port(bridge="br0"),
-            "bridge does not go with vnic direct, which takes a device of the host instead. Take bridge out",
+            (
+                "bridge does not go with vnic direct, which takes a device of the host instead."
+                " Take bridge out"
+            ),
         ),
         (port(network="default"), "network does not go with vnic direct"),
         (port("macvtap", openvswitch=True), "openvswitch does not go with vnic macvtap"),
@@ -248,14 +259,20 @@ def test_a_definition_asks_the_scheduler_for_its_devices():
     [
         (
             "physnet1",
-            "Request 'web1': 'networks' must be a list of mappings with physical_network and vnic, not 'physnet1'",
+            (
+                "Request 'web1': 'networks' must be a list of mappings with physical_network and"
+                " vnic, not 'physnet1'"
+            ),
         ),
         (["physnet1"], "must be a list of mappings"),
         ([{"vnic": "direct"}], "network 1 has no 'physical_network'"),
         ([{"physical_network": "physnet1"}], "network 1 has no 'vnic'"),
         (
             [port("macvtab")],
-            "'vnic' must be direct, macvtap or direct-physical, not 'macvtab' (did you mean macvtap?)",
+            (
+                "'vnic' must be direct, macvtap or direct-physical, not 'macvtab' (did you mean"
+                " macvtap?)"
+            ),
         ),
         (
             [port(), {"physical_networks": "a"}],

@@ -241,7 +241,13 @@ def test_all_at_once():
     ]
     root = made(definition, seed={"path": "/images/seed.iso"})
     assert [(each.get("dev"), each.get("bus")) for each in root.findall("devices/disk/target")] == [
-        ("vda", "virtio"), ("sda", "sata"), ("sdb", "usb"), ("sdc", "sata"), ("sdd", "sata"), ("sde", "sata")]  # fmt: skip
+        ("vda", "virtio"),
+        ("sda", "sata"),
+        ("sdb", "usb"),
+        ("sdc", "sata"),
+        ("sdd", "sata"),
+        ("sde", "sata"),
+    ]
     # The names of files do not change.
     assert [each.get("file") for each in root.findall("devices/disk[@device='disk']/source")] == [
         f"/images/web1-5f0c6a3e-vd{letter}.qcow2" for letter in "abc"
@@ -255,7 +261,9 @@ def test_all_at_once():
         and root.find("devices/interface/virtualport/parameters") is None
     )
     assert [dict(each.attrib) for each in root.findall("os/firmware/feature")] == [
-        {"enabled": "yes", "name": "secure-boot"}, {"enabled": "yes", "name": "enrolled-keys"}]  # fmt: skip
+        {"enabled": "yes", "name": "secure-boot"},
+        {"enabled": "yes", "name": "enrolled-keys"},
+    ]
     assert root.find("features/smm").get("state") == "on"
     assert [each.get("port") for each in root.findall("devices/serial/target")] == [
         "0",
@@ -264,7 +272,8 @@ def test_all_at_once():
         "3",
     ]
     assert len(root.findall("devices/serial/log")) == 1
-    # The name of the variable is with the domain; the password comes from the module that defines it.
+    # The name of the variable is with the domain; the password comes from the module that defines
+    # it.
     assert root.find("devices/graphics").get("passwd") is None
     assert ET.tostring(root.find("metadata"), encoding="unicode").count(">secret<") == 1
 
@@ -611,8 +620,9 @@ def test_flavor_and_image_reach_the_domain():
     }
     root = accepted(rendered(claim))
     assert [each.get("bus") for each in root.findall("devices/disk/target")] == ["scsi", "virtio"]
-    assert [[(limit.tag, limit.text) for limit in each] for each in root.findall("devices/disk/iotune")] == [
-        [("write_iops_sec", "30")], [("read_iops_sec", "7")]]  # fmt: skip
+    assert [
+        [(limit.tag, limit.text) for limit in each] for each in root.findall("devices/disk/iotune")
+    ] == [[("write_iops_sec", "30")], [("read_iops_sec", "7")]]
     assert root.find("devices/interface/driver").get("queues") == "2"
     assert (
         root.find("os").get("firmware") == "efi"

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Definitions: refusals with their place in the file, and the instance that each definition means."""
+"""Definitions: refusals with their place in the file, and the instance that each definition
+means.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def read(tmp_path):
 
 
 def instance(*lines):
-    """Return a file with two good instances and one with these lines; its mapping starts at line 8."""
+    """Return a file with two good instances and one with these lines; its mapping starts at line
+    8.
+    """
     good = "".join(
         f"  - name: good{number}\n    vcpus: 1\n    memory_mb: 64\n" for number in (1, 2)
     )
@@ -100,7 +104,10 @@ instances:
     [
         (
             ["memory_mb: -1"],
-            "memory_mb must be a whole number of MiB from 1 to 2147483647, or a size such as 512MiB, 4GiB or 2T, not -1",
+            (
+                "memory_mb must be a whole number of MiB from 1 to 2147483647, or a size such as"
+                " 512MiB, 4GiB or 2T, not -1"
+            ),
         ),
         (["memory_mb: 0"], "memory_mb must be .*not 0"),
         (["memory_mb: 1.5"], "memory_mb must be a whole number"),
@@ -172,9 +179,25 @@ def test_what_is_wrong_is_told_with_file_and_line(read, lines, message):
 
 @pytest.mark.parametrize(
     "name",
-    ["a/b", '"tab\\there"', '"\\u0000"', '"\\x7f"', "x" * 201, '" "', '""', "5", "true", "null", "[a]", "2024-01-01",
-     '"\\ud800"', '"\\uFFFE"', '"\\u0085"', "."],
-)  # fmt: skip
+    [
+        "a/b",
+        '"tab\\there"',
+        '"\\u0000"',
+        '"\\x7f"',
+        "x" * 201,
+        '" "',
+        '""',
+        "5",
+        "true",
+        "null",
+        "[a]",
+        "2024-01-01",
+        '"\\ud800"',
+        '"\\uFFFE"',
+        '"\\u0085"',
+        ".",
+    ],
+)
 def test_names_that_cannot_be(read, name):
     with pytest.raises(DroverError, match=r"fleet\.yml,? line 2.* name"):
         read(f"instances:\n  - name: {name}\n    memory_mb: 64\n")
@@ -229,15 +252,24 @@ def test_two_with_one_uuid(read):
 )
 def test_safety_22_two_with_one_disk(read, spelling):
     text = "instances:\n  - {name: a, memory_mb: 64, disks: [{size_gb: 1, path: /srv/one.qcow2}]}\n"
-    text += f"  - {{name: b, memory_mb: 64, disks: [{{size_gb: 1}}, {{size_gb: 1, path: {spelling}}}]}}\n"
+    text += (
+        "  - {name: b, memory_mb: 64, disks: [{size_gb: 1}, {size_gb: 1, path:"
+        f" {spelling}}}]}}\n"
+    )
     with pytest.raises(
         DroverError,
-        match=r"line 3: instance b, disk 2: the path /srv/one.qcow2 stands twice; first at .* line 2.*a, disk 1",
+        match=(
+            r"line 3: instance b, disk 2: the path /srv/one.qcow2 stands twice; first at .* line"
+            r" 2.*a, disk 1"
+        ),
     ):
         read(text)
     # An instance that must be removed leaves its disk to the other.
     assert len(read(text.replace("name: a,", "name: a, state: absent,"))[1]) == 2
-    same = "instances:\n  - {name: a, memory_mb: 64, disks: [{size_gb: 1, path: /srv/one.qcow2}, {size_gb: 1, path: %s}]}\n"
+    same = (
+        "instances:\n  - {name: a, memory_mb: 64, disks: [{size_gb: 1, path: /srv/one.qcow2},"
+        " {size_gb: 1, path: %s}]}\n"
+    )
     with pytest.raises(DroverError, match="disk 2: the path .* stands twice"):
         read(same % spelling)
 
@@ -252,7 +284,10 @@ def test_safety_22_two_with_one_disk(read, spelling):
         ),
         (
             "{name: web, policy: soft}",
-            "line 3: server group web: policy must be affinity, anti-affinity, soft-affinity or soft-anti-affinity, not 'soft'",
+            (
+                "line 3: server group web: policy must be affinity, anti-affinity, soft-affinity or"
+                " soft-anti-affinity, not 'soft'"
+            ),
         ),
         (
             "{name: web, policy: affinity, members: []}",
@@ -287,7 +322,10 @@ def test_server_groups(read, text, message):
         ("instances: *nowhere\n", "line 1, column 12"),
         (
             "instances: []\n---\ninstances: []\n",
-            "line 2, column 1: a second document begins here, behind ---. Write all into one document. Nothing was changed",
+            (
+                "line 2, column 1: a second document begins here, behind ---. Write all into one"
+                " document. Nothing was changed"
+            ),
         ),
         ("a: b\x07\n", "line 1.*character"),
         (b"a: b\n# \x00", "character"),
@@ -297,7 +335,10 @@ def test_server_groups(read, text, message):
         ("- name: web\n", "must be a mapping with the key instances"),
         (
             "instance: []\n",
-            "unknown key instance .did you mean instances... Known: instances, server_groups, flavors, images, aggregates",
+            (
+                "unknown key instance .did you mean instances... Known: instances, server_groups,"
+                " flavors, images, aggregates"
+            ),
         ),
         ("instances: {name: web}\n", "instances must be a list"),
         ("instances:\n  - web\n", "line 2.*each instance is a mapping with a name"),
@@ -402,7 +443,9 @@ def test_safety_22_a_path_that_another_ones_file_has_by_default():
         for definitions in ([web, other], [other, web]):
             with pytest.raises(
                 DroverError,
-                match="Instance db, disk 2: .* is what a file of instance web 1 is called by itself",
+                match=(
+                    "Instance db, disk 2: .* is what a file of instance web 1 is called by itself"
+                ),
             ):
                 identity.resolve(definitions, [])
         # The instance is known by its name alone.
@@ -463,7 +506,10 @@ def test_who_is_meant_is_not_guessed(more, instances, message):
 @pytest.mark.parametrize(("ours", "theirs"), [("blue", None), (None, "blue")])
 def test_one_without_a_project_is_not_taken_for_one_with(ours, theirs):
     recorded = known("web", project=theirs)
-    message = f"of {'project blue' if ours else 'no project'}: there is .* on kvm1, of {'project blue' if theirs else 'no project'}"
+    message = (
+        f"of {'project blue' if ours else 'no project'}: there is .* on kvm1, of"
+        f" {'project blue' if theirs else 'no project'}"
+    )
     with pytest.raises(
         DroverError, match=f"Instance web {message}.*write uuid: {uuid_of('web')} into it"
     ):

@@ -98,7 +98,10 @@ def test_sizes_are_those_of_the_flavor_unless_given(more, sizes):
         ({"flavor": {"name": "mine", "vcpu": 1}}, "flavor: unknown key vcpu (did you mean vcpus?)"),
         (
             {"flavor": "smal"},
-            "flavor smal is neither under flavors nor in the store (did you mean small?). There are: diskless, small.",
+            (
+                "flavor smal is neither under flavors nor in the store (did you mean small?). There"
+                " are: diskless, small."
+            ),
         ),
         (
             {"flavor": "small", "disks": [{"size_gb": 1}], "disk_gb": 2},

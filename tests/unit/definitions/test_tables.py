@@ -211,7 +211,9 @@ def test_the_schema_knows_the_file_of_the_page_and_refuses_another_section():
 
 
 def test_every_key_of_a_request_is_a_key_of_a_definition():
-    """Exceptions are the keys that place fills in, and the count, which has another name in Nova."""
+    """Exceptions are the keys that place fills in, and the count, which has another name in
+    Nova.
+    """
     assert set(request_spec.KEYS) - set(tables.INSTANCE) == {
         "node",
         "num_instances",

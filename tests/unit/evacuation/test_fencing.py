@@ -158,7 +158,9 @@ def test_as_time_goes_by(field, limit, rule):
 
 @pytest.mark.parametrize("hosts", range(1, 13))
 def test_share_of_the_fleet(hosts):
-    """One dead host in the smallest fleet is still one dead host; half of a larger fleet is more."""
+    """One dead host in the smallest fleet is still one dead host; half of a larger fleet is
+    more.
+    """
     for down in range(1, hosts + 1):
         decision = decide(evidence(**{**CALM, "hosts": hosts, "down": down}))
         assert (decision.rule == "many_down") == (down > 1 and 2 * down >= hosts)
@@ -268,7 +270,9 @@ def test_every_rule_that_can_be_lifted_is_tested():
 
 @pytest.mark.parametrize("rule", RULES)
 def test_a_flag_lifts_just_its_rule(rule):
-    """Rule S13: the message names the flag. The flag lifts that rule, and no other flag lifts it."""
+    """Rule S13: the message names the flag. The flag lifts that rule, and no other flag lifts
+    it.
+    """
     broken = evidence(**{**CALM, **BROKEN[rule]})
     decision = decide(broken)
     assert decision.rule == rule and f"-e drover_evacuate_force={rule}," in decision.sentence

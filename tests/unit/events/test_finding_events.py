@@ -13,9 +13,16 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit.fi
 
 def finding(level="problem", why="it is on two hosts"):
     return {
-        "kind": "domain_doubled", "level": level, "uuid": "u", "name": "web", "host": "kvm1", "provider": None, "resource": None, "why": why,
+        "kind": "domain_doubled",
+        "level": level,
+        "uuid": "u",
+        "name": "web",
+        "host": "kvm1",
+        "provider": None,
+        "resource": None,
+        "why": why,
         "advice": "Look at both.",
-    }  # fmt: skip
+    }
 
 
 def loss(survives):

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from ansible_collections.drover.compute.plugins.plugin_utils._events.host_events import HostEvents
 from ansible_collections.drover.compute.plugins.plugin_utils._events.observations import (
-    Answered,
-    Connected,
-    Lost,
+    HostAnswered,
+    HostConnected,
+    HostLost,
     View,
 )
 
@@ -31,8 +31,8 @@ def hosts():
 
 
 def fall(hosts, name, at, means="silent"):
-    hosts.lost(Lost(name, at, "it closed the connection"))
-    hosts.answered(Answered(name, at + 1, means, "Connection timed out"))
+    hosts.lost(HostLost(name, at, "it closed the connection"))
+    hosts.answered(HostAnswered(name, at + 1, means, "Connection timed out"))
 
 
 def types(found):
@@ -58,9 +58,9 @@ def test_a_silent_host_is_said_once_and_then_that_it_is_back(hosts):
         "neither its libvirt nor SSH answers (Connection timed out)" in made["sentence"]
         and "drover.compute.evacuate" in made["sentence"]
     )
-    assert types(hosts.connected(Connected("kvm1", 1200, []))) == ["host_back"]
+    assert types(hosts.connected(HostConnected("kvm1", 1200, []))) == ["host_back"]
     assert (
-        hosts.connected(Connected("kvm1", 1201, [])) == []
+        hosts.connected(HostConnected("kvm1", 1201, [])) == []
         and run(hosts, 1201, 1600) == []
         and hosts.quiet
     )
@@ -69,11 +69,11 @@ def test_a_silent_host_is_said_once_and_then_that_it_is_back(hosts):
 def test_a_short_loss_is_nothing(hosts):
     fall(hosts, "kvm1", 1000)
     assert run(hosts, 1000, 1015) == []
-    assert hosts.connected(Connected("kvm1", 1015, [])) == [] and run(hosts, 1015, 1400) == []
+    assert hosts.connected(HostConnected("kvm1", 1015, [])) == [] and run(hosts, 1015, 1400) == []
 
 
 def test_nothing_is_said_before_it_was_looked_at(hosts):
-    hosts.lost(Lost("kvm1", 1000, ""))
+    hosts.lost(HostLost("kvm1", 1000, ""))
     assert run(hosts, 1000, 1100) == []
 
 
@@ -86,7 +86,7 @@ def test_only_its_libvirt_is_dead(hosts, means, login):
         login,
     ) and "nothing is to be evacuated" in made["sentence"]
     # Now the host dies: this is another event.
-    hosts.answered(Answered("kvm1", 1101, "silent", ""))
+    hosts.answered(HostAnswered("kvm1", 1101, "silent", ""))
     assert types(run(hosts, 1101, 1200)) == ["host_silent"]
 
 
@@ -109,8 +109,8 @@ def test_half_of_the_fleet_is_one_event_and_what_stays_is_said(hosts):
     (made,) = run(hosts, 1000, 1100)
     assert (made["type"], made["host"], made["hosts"]) == ("fleet_silent", None, HOSTS[:3])
     assert "3 of 5 hosts" in made["sentence"] and "nothing is done" in made["sentence"]
-    assert types(hosts.connected(Connected("kvm1", 1100, []))) == ["host_back"]
-    assert types(hosts.connected(Connected("kvm2", 1100, []))) == ["host_back"]
+    assert types(hosts.connected(HostConnected("kvm1", 1100, []))) == ["host_back"]
+    assert types(hosts.connected(HostConnected("kvm2", 1100, []))) == ["host_back"]
     assert [(made["type"], made["host"]) for made in run(hosts, 1100, 1200)] == [
         ("host_silent", "kvm3")
     ]
@@ -119,7 +119,7 @@ def test_half_of_the_fleet_is_one_event_and_what_stays_is_said(hosts):
 def test_hosts_that_were_not_looked_at_yet_count_as_dead_for_that(hosts):
     fall(hosts, "kvm1", 1000)
     for name in HOSTS[1:3]:
-        hosts.lost(Lost(name, 1015, ""))
+        hosts.lost(HostLost(name, 1015, ""))
     assert types(run(hosts, 1000, 1025)) == ["fleet_silent"]
 
 
@@ -137,7 +137,7 @@ def test_a_host_that_comes_and_goes_is_one_event(hosts):
     for at in range(1000, 2000, 30):
         fall(hosts, "kvm1", at)
         events += run(hosts, at, at + 10)
-        events += hosts.connected(Connected("kvm1", at + 10, []))
+        events += hosts.connected(HostConnected("kvm1", at + 10, []))
         events += run(hosts, at + 10, at + 30)
     assert (
         types(events) == ["host_flapping"]
@@ -153,7 +153,7 @@ def test_a_host_that_comes_and_goes_and_then_dies_is_said(hosts):
         fall(hosts, "kvm1", at)
         events += [
             *run(hosts, at, at + 30),
-            *(hosts.connected(Connected("kvm1", at + 30, [])) if at < 1120 else ()),
+            *(hosts.connected(HostConnected("kvm1", at + 30, [])) if at < 1120 else ()),
         ]
     events += run(hosts, 1150, 1600)
     assert types(events) == [
@@ -169,7 +169,7 @@ def test_a_host_that_comes_and_goes_and_then_dies_is_said(hosts):
 def test_a_host_that_is_watched_no_longer_says_nothing(hosts):
     fall(hosts, "kvm1", 1000)
     hosts.watch(HOSTS[1:])
-    assert run(hosts, 1000, 1100) == [] and hosts.connected(Connected("kvm1", 1100, [])) == []
+    assert run(hosts, 1000, 1100) == [] and hosts.connected(HostConnected("kvm1", 1100, [])) == []
 
 
 @given(
@@ -189,14 +189,14 @@ def test_whatever_happens_no_event_is_said_twice_in_a_row_and_nobody_is_silent_w
     for name, what in steps:
         events = []
         if what == "lost":
-            hosts.lost(Lost(name, at, ""))
+            hosts.lost(HostLost(name, at, ""))
             away.setdefault(name, None)
         elif what in ("silent", "login"):
-            hosts.answered(Answered(name, at, what, ""))
+            hosts.answered(HostAnswered(name, at, what, ""))
             if name in away:
                 away[name] = what
         elif what == "up":
-            events += hosts.connected(Connected(name, at, []))
+            events += hosts.connected(HostConnected(name, at, []))
             away.pop(name, None)
         at += 25 if what == "wait" else 1
         events += hosts.tick(at, View())
@@ -211,7 +211,7 @@ def test_whatever_happens_no_event_is_said_twice_in_a_row_and_nobody_is_silent_w
                 assert 2 * len(dead) >= len(HOSTS)
     # At the end all hosts are up, and no event is open.
     for name in HOSTS:
-        hosts.connected(Connected(name, at, []))
+        hosts.connected(HostConnected(name, at, []))
     for later in (301, 700):
         hosts.tick(at + later, View())
     assert hosts.quiet and not any(hosts.said(name) for name in HOSTS)

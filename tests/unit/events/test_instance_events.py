@@ -16,9 +16,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._events.instance_ev
     InstanceEvents,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._events.observations import (
-    Changed,
-    Connected,
-    Domain,
+    DomainChanged,
+    HostConnected,
+    ObservedDomain,
     View,
 )
 
@@ -26,7 +26,9 @@ WEB, DB = "11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-22222
 
 
 def seen(host, state, reason="", at=1000.0, uuid=WEB):
-    return Changed(host, at, Domain(uuid, "web" if uuid == WEB else "db", state, reason))
+    return DomainChanged(
+        host, at, ObservedDomain(uuid, "web" if uuid == WEB else "db", state, reason)
+    )
 
 
 NOTHING = View()
@@ -37,11 +39,15 @@ def instances():
     instance_events = InstanceEvents()
     assert (
         instance_events.connected(
-            Connected("kvm1", 900, [Domain(WEB, "web", "running"), Domain(DB, "db", "shutoff")])
+            HostConnected(
+                "kvm1",
+                900,
+                [ObservedDomain(WEB, "web", "running"), ObservedDomain(DB, "db", "shutoff")],
+            )
         )
         == []
     )
-    assert instance_events.connected(Connected("kvm2", 900, [])) == []
+    assert instance_events.connected(HostConnected("kvm2", 900, [])) == []
     return instance_events
 
 
@@ -118,12 +124,22 @@ def test_undefined_while_it_runs_it_runs_on(instances):
 
 
 MOVE = [
-    seen("kvm2", "paused"), seen("kvm2", "running"), seen("kvm1", "paused"), seen("kvm1", "shutoff", "migrated"), seen("kvm1", "gone", "undefined"),
-]  # fmt: skip
+    seen("kvm2", "paused"),
+    seen("kvm2", "running"),
+    seen("kvm1", "paused"),
+    seen("kvm1", "shutoff", "migrated"),
+    seen("kvm1", "gone", "undefined"),
+]
 
 
-@pytest.mark.parametrize("order", [order for order in itertools.permutations(range(5)) if order.index(2) < order.index(3) < order.index(4) and
-                                   order.index(0) < order.index(1)])  # fmt: skip
+@pytest.mark.parametrize(
+    "order",
+    [
+        order
+        for order in itertools.permutations(range(5))
+        if order.index(2) < order.index(3) < order.index(4) and order.index(0) < order.index(1)
+    ],
+)
 def test_a_move_by_hand_is_one_event_in_whatever_order_its_hosts_show_it(instances, order):
     (made,) = after(instances, *(MOVE[number] for number in order))
     assert (made["type"], made["source"], made["destination"], made["host"]) == (
@@ -186,14 +202,17 @@ def test_an_io_error_is_said_at_once_and_once(instances):
 def test_what_a_silent_host_had_is_forgotten(instances):
     instances.forget("kvm1")
     assert (
-        instances.connected(Connected("kvm1", 2000, [Domain(WEB, "web", "shutoff")])) == []
+        instances.connected(HostConnected("kvm1", 2000, [ObservedDomain(WEB, "web", "shutoff")]))
+        == []
         and instances.tick(2010, View()) == []
     )
 
 
 def test_what_changed_while_libvirt_was_away_is_said(instances):
     assert (
-        instances.connected(Connected("kvm1", 1000, [Domain(WEB, "web", "shutoff", "crashed")]))
+        instances.connected(
+            HostConnected("kvm1", 1000, [ObservedDomain(WEB, "web", "shutoff", "crashed")])
+        )
         == []
     )
     assert [made["type"] for made in instances.tick(1010, View())] == [
@@ -208,16 +227,16 @@ def test_what_changed_while_libvirt_was_away_is_said(instances):
 )
 def test_however_late_and_often_a_move_is_seen_no_move_is_said_twice(order, repeated):
     instances = InstanceEvents()
-    for host, domains in (("kvm1", [Domain(WEB, "web", "running")]), ("kvm2", [])):
-        instances.connected(Connected(host, 900, domains))
+    for host, domains in (("kvm1", [ObservedDomain(WEB, "web", "running")]), ("kvm2", [])):
+        instances.connected(HostConnected(host, 900, domains))
     events = [
         made
         for _number, change in [*order, *(order[number] for number in repeated)]
         for made in instances.changed(change)
     ]
     # At the end the source reads libvirt again.
-    for host, domains in (("kvm1", []), ("kvm2", [Domain(WEB, "web", "running")])):
-        events += instances.connected(Connected(host, 1000, domains))
+    for host, domains in (("kvm1", []), ("kvm2", [ObservedDomain(WEB, "web", "running")])):
+        events += instances.connected(HostConnected(host, 1000, domains))
     events += instances.tick(1010, View())
     events += instances.tick(2000, View())
     assert [made["type"] for made in events] == ["migrated_outside"]

@@ -112,8 +112,10 @@ def test_safety_11_in_a_play_with_what_a_host_has_said(tmp_path):
     say = {"ansible.builtin.command": {"argv": ["echo", "web1"]}, "register": "said"}
     make = {
         "ansible.builtin.debug": {
-            "msg": "seed of {{ {'user_data': {'a': said.stdout}} | drover.compute._cloud_init_seed("
-            "instance_id=said.stdout, hostname=said.stdout) | length }} characters"
+            "msg": (
+                "seed of {{ {'user_data': {'a': said.stdout}} | drover.compute._cloud_init_seed("
+                "instance_id=said.stdout, hostname=said.stdout) | length }} characters"
+            )
         }
     }
     code, text = play(tmp_path, [say, make], vars={"ansible_python_interpreter": sys.executable})

@@ -50,7 +50,7 @@ def test_what_a_disk_is_backed_by(disk, backed):
 
 def test_a_disk_in_a_pool_is_in_its_folder():
     pools = {"fast": {"type": "dir", "path": "/srv/fast"}}
-    (first, second) = disk_layout(
+    first, second = disk_layout(
         [{"size_gb": 1}, {"size_gb": 2, "pool": "fast"}], "/images/web-1234 ", None, pools
     )
     assert (first["path"], second["path"]) == (

@@ -59,7 +59,10 @@ def test_what_it_gets(given, of_host, expected):
         (
             claim(),
             ("xen", None),
-            "Instance web on kvm1, drover_domain_type and drover_cpu: domain_type must be kvm or qemu, not 'xen'",
+            (
+                "Instance web on kvm1, drover_domain_type and drover_cpu: domain_type must be kvm"
+                " or qemu, not 'xen'"
+            ),
         ),
         (claim(), ("kvm' x='", None), "domain_type must be kvm or qemu"),
         (claim(), (["kvm"], None), "domain_type must be kvm or qemu"),
@@ -148,6 +151,8 @@ def test_the_role_makes_its_xml_of_it(tmp_path):
     done = examples.command(tmp_path, "ansible-playbook", "-i", "inventory.yml", "example.yml")
     assert done.returncode == 0, done.stdout
     made = {name: ET.parse(tmp_path / name).getroot() for name in by_host}
-    assert {name: (root.get("type"), None if root.find("cpu") is None else root.find("cpu").get("mode")) for name, root in made.items()} == {
-        "kvm1": ("kvm", "custom"), "kvm2": ("qemu", None), "kvm3": ("kvm", "host-model")}  # fmt: skip
+    assert {
+        name: (root.get("type"), None if root.find("cpu") is None else root.find("cpu").get("mode"))
+        for name, root in made.items()
+    } == {"kvm1": ("kvm", "custom"), "kvm2": ("qemu", None), "kvm3": ("kvm", "host-model")}
     assert made["kvm1"].findtext("cpu/model").strip() == "qemu64"

@@ -58,7 +58,10 @@ def test_hosts_to_which_nothing_was_connected():
     hostvars = {"kvm1": reached([], **TEST), "kvm2": reached([], **TEST)}
     assert migration_connections(["kvm1", "kvm2"], hostvars) == [
         "No connection was tried.",
-        "No connection to kvm1, kvm2: the first URI in drover_uris is no QEMU, and there is no drover_migration_uri.",
+        (
+            "No connection to kvm1, kvm2: the first URI in drover_uris is no QEMU, and there is no"
+            " drover_migration_uri."
+        ),
     ]
 
     class Wrong(dict):
@@ -76,7 +79,16 @@ def test_hosts_to_which_nothing_was_connected():
     }
     assert migration_connections(list(hostvars), hostvars) == [
         "6 connections were tried as a migration makes them, and all work.",
-        "No connection to kvm1: the first URI in drover_uris is no QEMU, and there is no drover_migration_uri.",
-        "No connection to a host: its name is no name that SSH can reach, and there is no drover_migration_uri.",
-        "No connection to kvm9: its drover_migration_uri or drover_uris cannot be read: nothing is undefined.",
+        (
+            "No connection to kvm1: the first URI in drover_uris is no QEMU, and there is no"
+            " drover_migration_uri."
+        ),
+        (
+            "No connection to a host: its name is no name that SSH can reach, and there is no"
+            " drover_migration_uri."
+        ),
+        (
+            "No connection to kvm9: its drover_migration_uri or drover_uris cannot be read: nothing"
+            " is undefined."
+        ),
     ]

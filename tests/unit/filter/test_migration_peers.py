@@ -139,7 +139,10 @@ def test_a_limit_that_leaves_out_nobody(limit):
 def test_a_limit_that_leaves_out_a_hypervisor(limit):
     with pytest.raises(
         AnsibleFilterError,
-        match="Nothing was done: --limit .* leaves out .*kvm2, and this playbook needs every hypervisor",
+        match=(
+            "Nothing was done: --limit .* leaves out .*kvm2, and this playbook needs every"
+            " hypervisor"
+        ),
     ):
         whole_fleet("hypervisors", limit, GROUPS)
     assert whole_fleet("site_a", "kvm1", GROUPS) == "site_a"

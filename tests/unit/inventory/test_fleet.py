@@ -240,8 +240,25 @@ OTHERS = {
     }
 }
 # Names of existing objects of all kinds; their guests have addresses.
-TAKEN = ["kvm1", "kvm2", "other", "bare", "db1", "localhost", "127.0.0.1", "::1", "all", "ungrouped", "databases", "hypervisors",
-         "instances", "state_up", "zone_az1", "roomy", "-oProxyCommand=touch pwned"]  # fmt: skip
+TAKEN = [
+    "kvm1",
+    "kvm2",
+    "other",
+    "bare",
+    "db1",
+    "localhost",
+    "127.0.0.1",
+    "::1",
+    "all",
+    "ungrouped",
+    "databases",
+    "hypervisors",
+    "instances",
+    "state_up",
+    "zone_az1",
+    "roomy",
+    "-oProxyCommand=touch pwned",
+]
 
 
 def hostile(url):

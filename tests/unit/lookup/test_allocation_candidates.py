@@ -67,7 +67,10 @@ def test_a_query_string_is_the_same_query(fleet_url):
         ("resources=VCPU:1&required=NOPE", "required names the trait 'NOPE', which does not exist"),
         (
             "resources=VCPU:1&nope=1",
-            "Unknown parameter 'nope' with value '1'; there are resources[SUFFIX], required[SUFFIX]",
+            (
+                "Unknown parameter 'nope' with value '1'; there are resources[SUFFIX],"
+                " required[SUFFIX]"
+            ),
         ),
         (7, "the query is '7'; expected a mapping or a query string."),
     ],

@@ -24,7 +24,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._migrations import 
     claims as migration_claims,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations.limits import (
-    Busy,
+    LimitReached,
     of_options,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups
@@ -126,7 +126,7 @@ def end(url, uuid, well):
 def test_a_cap_counts_what_others_have_open(fleet_url, limits, wanted, says):
     first = begin(fleet_url, limits, move("web1"))
     before = fleets.snapshot(fleet_url)
-    with pytest.raises(Busy, match=says + ".*web1 from kvm1 to kvm2") as busy:
+    with pytest.raises(LimitReached, match=says + ".*web1 from kvm1 to kvm2") as busy:
         begin(fleet_url, limits, wanted)
     assert busy.value.blockers == {first["uuid"]} and fleets.snapshot(fleet_url) == before
     # A second begin of the same move is not new, and an abandoned move does not count.
@@ -138,7 +138,7 @@ def test_a_cap_counts_what_others_have_open(fleet_url, limits, wanted, says):
 def test_the_budget_of_a_group(fleet_url):
     begin_again(fleet_url, budget=1)
     first = begin(fleet_url, MigrationLimits(), move("web1"))
-    with pytest.raises(Busy, match="1 migration of server group web is open, 1 at a time"):
+    with pytest.raises(LimitReached, match="1 migration of server group web is open, 1 at a time"):
         begin(fleet_url, MigrationLimits(), move("web2", "kvm3"), {first["uuid"]})
     assert begin(fleet_url, MigrationLimits(), move("other", "kvm3", "kvm4"))["new"]
     end(fleet_url, first["uuid"], False)
@@ -191,7 +191,7 @@ def test_whatever_is_begun_and_ended_no_cap_and_no_budget_is_exceeded(
         name, to = step[1:]
         try:
             begin(prepared_url, limits, move(name, to, fleets.where(prepared_url)[name]))
-        except Busy as busy:
+        except LimitReached as busy:
             # The report has a reason: the blocking migration is open, and its limit is full.
             assert busy.blockers and busy.blockers <= {row.uuid for row in rows}
         except DroverError:

@@ -152,7 +152,10 @@ class Pool:
             del self.host.pools[self.pool_name]
 
     def XMLDesc(self, flags=0):
-        return f"<pool type='{self.kind}'><name>{self.pool_name}</name><source>{self.source}</source><target><path>{self.path}</path></target></pool>"
+        return (
+            "<pool"
+            f" type='{self.kind}'><name>{self.pool_name}</name><source>{self.source}</source><target><path>{self.path}</path></target></pool>"
+        )
 
     def refresh(self, flags=0):
         if not self.active:
@@ -253,7 +256,10 @@ class Volume:
         )
         with open(self.file, "rb") as file:
             kind = "qcow2" if file.read(4) == b"QFI\xfb" else "raw"
-        return f"<volume><target><format type='{kind}'/><timestamps>{written}</timestamps></target></volume>"
+        return (
+            "<volume><target><format"
+            f" type='{kind}'/><timestamps>{written}</timestamps></target></volume>"
+        )
 
     def delete(self, flags=0):
         os.unlink(self.file)

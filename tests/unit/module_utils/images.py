@@ -50,14 +50,17 @@ def qemu_img(path, *options, backing=None, kind="qcow2", size="1M"):
 def disk(path, target="vda", device="disk", kind="qcow2", more=""):
     """Return a ``<disk>`` that is a file."""
     driver = f"<driver name='qemu' type='{kind}'/>" if kind else ""
-    return f"<disk type='file' device='{device}'>{driver}<source file={quoteattr(str(path))}/><target dev='{target}'/>{more}</disk>"
+    return (
+        f"<disk type='file' device='{device}'>{driver}<source file={quoteattr(str(path))}/><target"
+        f" dev='{target}'/>{more}</disk>"
+    )
 
 
 def volume(pool, name, target="vda", kind="qcow2"):
     """Return a ``<disk>`` that is a volume of a storage pool."""
     return (
-        f"<disk type='volume' device='disk'><driver name='qemu' type='{kind}'/><source pool={quoteattr(pool)} volume={quoteattr(name)}/>"
-        f"<target dev='{target}'/></disk>"
+        f"<disk type='volume' device='disk'><driver name='qemu' type='{kind}'/><source"
+        f" pool={quoteattr(pool)} volume={quoteattr(name)}/><target dev='{target}'/></disk>"
     )
 
 

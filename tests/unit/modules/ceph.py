@@ -18,7 +18,9 @@ from ansible_collections.drover.compute.tests.unit.module_utils.faraway import r
 
 @dataclasses.dataclass
 class Image:
-    """An image: its data is one word, None where nothing was written. ``parent`` is (image, snapshot)."""
+    """An image: its data is one word, None where nothing was written. ``parent`` is (image,
+    snapshot).
+    """
 
     size: int
     data: str | None = None

@@ -77,7 +77,9 @@ def as_on_a_host():
 
 @pytest.fixture
 def domain_xml():
-    """``domain_xml(name, number)`` -> domain XML for the test driver; ``name`` must be escaped already."""
+    """``domain_xml(name, number)`` -> domain XML for the test driver; ``name`` must be escaped
+    already.
+    """
 
     def make(
         name: str, number: int, memory_mib: int = 64, devices: str = "", extra: str = ""
@@ -117,7 +119,9 @@ def run_module(capfd):
 
 @pytest.fixture
 def fake_host(tmp_path, monkeypatch):
-    """``fake_host(domain_xml, ...)`` -> (URI, open connection) of a host that outlives a module's run."""
+    """``fake_host(domain_xml, ...)`` -> (URI, open connection) of a host that outlives a module's
+    run.
+    """
     connections = {}
     real_open = libvirt.open
 

@@ -34,7 +34,10 @@ def image(tmp_path):
 def vm_xml(domain_xml, image):
     """The XML of ``vm`` with that disk."""
     path = image[0]
-    devices = f"<disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source file='{path}'/><target dev='vda'/></disk>"
+    devices = (
+        "<disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source"
+        f" file='{path}'/><target dev='vda'/></disk>"
+    )
     return domain_xml("vm", 7, devices=devices)
 
 
@@ -289,7 +292,10 @@ def test_absent_and_its_disks(run_module, fake_host, domain_xml, tmp_path):
         open(path, "w", encoding="utf-8").close()
 
     def disk(path, target, device="disk", more=""):
-        return f"<disk type='file' device='{device}'><source file='{path}'/><target dev='{target}'/>{more}</disk>"
+        return (
+            f"<disk type='file' device='{device}'><source file='{path}'/><target"
+            f" dev='{target}'/>{more}</disk>"
+        )
 
     vm = domain_xml(
         "vm",

@@ -217,10 +217,16 @@ def copied(run_module, fake_host, job, monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("place", ["disk", "source", "an image behind it"])
 def test_f1_an_encrypted_disk_has_no_copy_that_is_not(copied, tmp_path, place):
-    encryption = "<encryption format='luks'><secret type='passphrase' uuid='00000000-0000-4000-8000-00000000000a'/></encryption>"
+    encryption = (
+        "<encryption format='luks'><secret type='passphrase'"
+        " uuid='00000000-0000-4000-8000-00000000000a'/></encryption>"
+    )
     text = disk(tmp_path / "a", more=encryption if place == "disk" else "")
     if place != "disk":
-        behind = f"<backingStore type='file'><format type='qcow2'/><source file='/v/b'>{encryption}</source></backingStore>"
+        behind = (
+            "<backingStore type='file'><format type='qcow2'/><source"
+            f" file='/v/b'>{encryption}</source></backingStore>"
+        )
         text = text.replace(
             "/><target",
             f">{encryption}</source><target" if place == "source" else f"/>{behind}<target",

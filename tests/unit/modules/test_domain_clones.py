@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Disks in a pool of Ceph are clones of one image that is filled once, and never of one that is not whole."""
+"""Disks in a pool of Ceph are clones of one image that is filled once, and never of one that is not
+whole.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ libvirt = pytest.importorskip("libvirt")
 from ansible_collections.drover.compute.plugins.module_utils._images import notes as _image_notes
 from ansible_collections.drover.compute.plugins.module_utils._images import rbd_images
 from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
-from ansible_collections.drover.compute.plugins.module_utils._orders.unfinished import Unfinished
+from ansible_collections.drover.compute.plugins.module_utils._orders.unfinished import (
+    UnfinishedBuild,
+)
 from ansible_collections.drover.compute.plugins.module_utils._storage import rbd
 from ansible_collections.drover.compute.tests.unit.module_utils.faraway import refuse
 from ansible_collections.drover.compute.tests.unit.module_utils.images import qemu_img
@@ -161,7 +165,7 @@ def killed(monkeypatch, host, where):
 
     setattr(host.ceph, where, end)
     with monkeypatch.context() as patch:
-        patch.setattr(rbd_images, "_drop", lambda *dummy: None)
+        patch.setattr(rbd_images, "_drop_image", lambda *dummy: None)
         with pytest.raises(Killed):
             host.build(1)
     setattr(host.ceph, where, lambda: None)
@@ -272,7 +276,7 @@ def test_a_kill_after_the_clone_was_made(host, records, noted, size):
     (image,) = host.for_clones()
     host.ceph.images[volume(1)] = clone = Image(size, "of the image", (image, "drover-whole"))
     if noted:
-        Unfinished(records, uuid(1)).begin(("ceph", volume(1)), clone=True)
+        UnfinishedBuild(records, uuid(1)).begin(("ceph", volume(1)), clone=True)
     result = host.build(1)
     if not noted:
         assert result["rc"] == 1 and "is not the requested disk" in result["msg"], result
@@ -280,13 +284,13 @@ def test_a_kill_after_the_clone_was_made(host, records, noted, size):
         return
     assert result["rc"] == 0, result
     assert (clone.data, clone.size, host.ceph.images[volume(1)]) == ("of the image", GIB, clone)
-    assert not Unfinished(records, uuid(1)).is_clone(("ceph", volume(1)))
+    assert not UnfinishedBuild(records, uuid(1)).is_clone(("ceph", volume(1)))
 
 
 def test_a_clone_without_its_image_is_filled(host, records):
     """The host lost its power while Ceph made it."""
     host.ceph.images[volume(1)] = Image(64 * 2**20)
-    Unfinished(records, uuid(1)).begin(("ceph", volume(1)), clone=True)
+    UnfinishedBuild(records, uuid(1)).begin(("ceph", volume(1)), clone=True)
     result = host.build(1)
     assert result["rc"] == 0, result
     assert host.ceph.images[volume(1)] == Image(GIB, CONTENT)

@@ -2,7 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Module ``_domain_device``: disks, interfaces and media that come and go. Real image files, domains of libvirt's test driver."""
+"""Module ``_domain_device``: disks, interfaces and media that come and go. Real image files,
+domains of libvirt's test driver.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,14 @@ from ansible_collections.drover.compute.tests.unit import devices
 from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, qemu_img
 
 UUID = "00000000-0000-4000-8000-000000000007"
-DRIVE = "<disk type='file' device='cdrom'><driver name='qemu' type='raw'/>{}<target dev='sda' bus='sata'/><readonly/></disk>"
-NIC = "<interface type='network'><mac address='52:54:00:00:00:0{}'/><source network='default'/><model type='virtio'/></interface>"
+DRIVE = (
+    "<disk type='file' device='cdrom'><driver name='qemu' type='raw'/>{}<target dev='sda'"
+    " bus='sata'/><readonly/></disk>"
+)
+NIC = (
+    "<interface type='network'><mac address='52:54:00:00:00:0{}'/><source network='default'/><model"
+    " type='virtio'/></interface>"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -167,7 +175,10 @@ def test_a_domain_that_is_off_has_its_definition_changed(vm):
 @pytest.mark.parametrize("flag", [devices.LIVE, devices.CONFIG])
 def test_what_is_missing_in_one_form_only_is_attached_there(vm, flag):
     path = qemu_img(vm.folder / "data.qcow2")
-    xml = f"<disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source file='{path}'/><target dev='vdd' bus='virtio'/></disk>"
+    xml = (
+        "<disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source"
+        f" file='{path}'/><target dev='vdd' bus='virtio'/></disk>"
+    )
     vm.domain.attachDeviceFlags(xml, flag)
     done = vm.run(disk={"path": path}, diff_mode=True)
     assert done["changed"] and all(("vdd", path) in each for each in vm.disks())
@@ -209,7 +220,10 @@ def test_f06_a_guest_that_was_asked_before_is_waited_for(vm, guests, monkeypatch
         if len(calls) == 1:
             guests.asked.append((domain, text))
             # The message of libvirt on a host with another language.
-            text = "Interner Fehler: QEMU-Befehl 'device_del' kann nicht ausgeführt werden: Device virtio-disk1 is already in the process of unplug"
+            text = (
+                "Interner Fehler: QEMU-Befehl 'device_del' kann nicht ausgeführt werden: Device"
+                " virtio-disk1 is already in the process of unplug"
+            )
             raise devices.error(libvirt.VIR_ERR_INTERNAL_ERROR, text)
         return guests._detach(domain, text, flags)
 
@@ -278,7 +292,8 @@ def test_a_file_that_the_host_itself_uses_is_refused(vm, tmp_path, monkeypatch):
     (loop / "backing_file").write_text(f"{path}\n")
     (tmp_path / "sys" / "block" / "loop8").mkdir()
     (tmp_path / "swaps").write_text(
-        f"Filename\tType\nSize\n/dev/sda2 partition 1 0 -2\n{swap.replace(' ', chr(92) + '040')} file 1 0 -3\n"
+        f"Filename\tType\nSize\n/dev/sda2 partition 1 0 -2\n{swap.replace(' ', chr(92) + '040')}"
+        " file 1 0 -3\n"
     )
     monkeypatch.setattr(block_devices, "SYSFS", str(tmp_path / "sys"))
     monkeypatch.setattr(mounts, "SWAPS", str(tmp_path / "swaps"))
@@ -297,7 +312,8 @@ def test_an_image_whose_backing_file_has_no_recorded_format_is_refused(vm, tmp_p
     qemu_img(middle, backing=base)
     with open(middle, "r+b") as handle:
         head = handle.read(4096)
-        # The header extension with the format of the backing file becomes the end of the extensions.
+        # The header extension with the format of the backing file becomes the end of the
+        # extensions.
         handle.seek(head.index(bytes.fromhex("e2792aca")))
         handle.write(bytes(8))
     qemu_img(top, backing=middle)
@@ -429,7 +445,10 @@ def test_what_a_disk_must_not_be(vm, tmp_path):
     assert "not 7 GiB" in vm.refuses(disk={"path": path, "size_gb": 7})
     assert "has another disk as vda" in vm.refuses(disk={"path": path, "target": "vda"})
     for target in ("vdzzz", "sdb", "vd1", "vdb1", "b"):
-        words = f"{target} is no target on the bus virtio: write vd and one or two letters, such as vdb, or leave the target out."
+        words = (
+            f"{target} is no target on the bus virtio: write vd and one or two letters, such as"
+            " vdb, or leave the target out."
+        )
         assert words in vm.refuses(disk={"path": path, "target": target})
     for bus in ("sata", "ide"):
         assert "a running guest gets no disk on the bus" in vm.refuses(

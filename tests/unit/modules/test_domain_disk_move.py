@@ -2,7 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Module ``_domain_disk_move``: a disk that comes to another storage. Real image files, domains of libvirt's test driver."""
+"""Module ``_domain_disk_move``: a disk that comes to another storage. Real image files, domains of
+libvirt's test driver.
+"""
 
 from __future__ import annotations
 
@@ -117,8 +119,8 @@ class Guest:
 
 
 def on_a_disk(folder, monkeypatch):
-    """Show a folder as a file system on a disk, for any temporary folder of the machine: /tmp may be
-    in memory."""
+    """Show a folder as a file system on a disk, for any temporary folder of the machine: /tmp may
+    be in memory."""
     real_mounts = destination.all_mounts
     monkeypatch.setattr(
         destination,
@@ -244,7 +246,9 @@ def test_a_disk_that_a_guest_that_went_off_has_lost_ends_the_move(make):
 
 @pytest.mark.parametrize("state", ["moved", "aborted"])
 def test_a_libvirt_that_does_not_answer_is_no_disk_that_is_gone(make, monkeypatch, state):
-    """The answer of libvirt is not known: the copy and the record stay, and the next run continues."""
+    """The answer of libvirt is not known: the copy and the record stay, and the next run
+    continues.
+    """
     vm = make()
     vm.guests.ready = False
     vm.done("copying", order="one")
@@ -295,7 +299,9 @@ def test_the_next_run_begins_anew_after_the_guest_went_off(make):
 
 
 def test_a_definition_that_was_not_switched_is_mended(make):
-    """libvirt has switched the running guest to the copy, and died before it wrote the definition."""
+    """libvirt has switched the running guest to the copy, and died before it wrote the
+    definition.
+    """
     vm = make()
     vm.guests.ready = False
     vm.done("copying")
@@ -513,7 +519,9 @@ def test_a_record_that_makes_no_sense_is_believed_by_nobody(make, change):
 
 @pytest.mark.parametrize("check_mode", [True, False])
 def test_a_domain_whose_disk_is_being_moved_is_not_removed(make, check_mode):
-    """The store can be lost, so the record in the definition is the only place that names the copy."""
+    """The store can be lost, so the record in the definition is the only place that names the
+    copy.
+    """
     vm = make()
     vm.guests.ready = False
     vm.done("copying")
@@ -542,7 +550,10 @@ def test_the_copy_that_another_host_has_made_is_named_when_the_domain_is_removed
     assert kept["path"] == vm.new and "kvm9" in kept["reason"]
 
 
-ENCRYPTION = "<encryption format='luks'><secret type='passphrase' uuid='00000000-0000-4000-8000-00000000000a'/></encryption>"
+ENCRYPTION = (
+    "<encryption format='luks'><secret type='passphrase'"
+    " uuid='00000000-0000-4000-8000-00000000000a'/></encryption>"
+)
 SLICE = "<slices><slice type='storage' offset='65536' size='65536'/></slices>"
 INSIDE = {
     "encrypted": ("{source}>" + ENCRYPTION + "</source>", "is encrypted"),

@@ -2,7 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Module ``_domain_disk_move``, into pools of volumes and out of them. A folder stands for the devices of LVM and ZFS; Ceph is a fake."""
+"""Module ``_domain_disk_move``, into pools of volumes and out of them. A folder stands for the
+devices of LVM and ZFS; Ceph is a fake.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,9 @@ MIB = 2**20
 NAME = f"{UUID}-vda"
 RBD = f"rbd:vms/{NAME}"
 NETWORK = (
-    f"<disk type='network' device='disk'><driver name='qemu' type='raw'/><source protocol='rbd' name='vms/{NAME}'>"
-    "<host name='192.0.2.1' port='6789'/></source><target dev='vda' bus='virtio'/></disk>"
+    "<disk type='network' device='disk'><driver name='qemu' type='raw'/><source protocol='rbd'"
+    f" name='vms/{NAME}'><host name='192.0.2.1' port='6789'/></source><target dev='vda'"
+    " bus='virtio'/></disk>"
 )
 
 
@@ -158,7 +161,8 @@ def test_a_volume_of_ceph_becomes_a_file_and_goes(make):
 def test_a_volume_of_lvm_becomes_a_file_and_goes(make, tmp_path, running):
     path = tmp_path / "dev" / NAME
     vm = make(
-        f"<disk type='block' device='disk'><driver name='qemu' type='raw'/><source dev='{path}'/><target dev='vda'/></disk>",
+        "<disk type='block' device='disk'><driver name='qemu' type='raw'/><source"
+        f" dev='{path}'/><target dev='vda'/></disk>",
         running,
     )
     path.write_bytes(b"drover!!" * (8 * MIB))

@@ -233,7 +233,8 @@ def test_safety_22_a_path_that_another_instance_uses_is_not_taken(
     connection.lookupByName("db1").destroy()
     connection.defineXML(domain_xml("db1", 8, devices=devices))
     pool = connection.storagePoolDefineXML(
-        f"<pool type='dir'><name>images</name><target><path>{tmp_path}/folder</path></target></pool>",
+        "<pool"
+        f" type='dir'><name>images</name><target><path>{tmp_path}/folder</path></target></pool>",
         0,
     )
     pool.create(0)
@@ -289,7 +290,10 @@ def test_safety_22_an_undo_keeps_what_somebody_else_runs_with(
     uri, connection = fake_host()
 
     def refuse(self, flags):
-        lock = f"import fcntl,sys; f=open({path!r},'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); print('x', flush=True); sys.stdin.read()"
+        lock = (
+            f"import fcntl,sys; f=open({path!r},'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); print('x',"
+            " flush=True); sys.stdin.read()"
+        )
         holders.append(
             subprocess.Popen(
                 [sys.executable, "-c", lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -314,7 +318,10 @@ def test_safety_22_an_undo_keeps_what_somebody_else_runs_with(
 def test_safety_20_no_password_of_a_console_in_a_difference_or_a_result(
     run_module, fake_host, domain_xml
 ):
-    console = "<graphics type='vnc' port='-1' autoport='yes' passwd='TOP&lt;S3CRT' passwdValidTo='2030-01-01T00:00:00'/>"
+    console = (
+        "<graphics type='vnc' port='-1' autoport='yes' passwd='TOP&lt;S3CRT'"
+        " passwdValidTo='2030-01-01T00:00:00'/>"
+    )
     uri, connection = fake_host()
     text = domain_xml("vm", 7, devices=console)
     made = run_module("domain", uri=uri, xml=text, state="present", check_mode=True, diff_mode=True)
@@ -356,8 +363,8 @@ def test_b5_two_nodes_of_one_device_are_one_disk(run_module, fake_host, domain_x
 
     def block(name):
         return (
-            f"<disk type='block' device='disk'><driver name='qemu' type='raw'/><source dev='{tmp_path}/{name}'/><target dev='vda'/>"
-            f"<alias name='{SOURCE_ALIAS}vda'/></disk>"
+            "<disk type='block' device='disk'><driver name='qemu' type='raw'/><source"
+            f" dev='{tmp_path}/{name}'/><target dev='vda'/><alias name='{SOURCE_ALIAS}vda'/></disk>"
         )
 
     uri, connection = fake_host(domain_xml("other", 8, devices=block("one")))
@@ -386,7 +393,10 @@ def test_f1_no_disk_is_made_of_an_encrypted_image(
     uri, connection = fake_host()
     disk_options = {"path": str(tmp_path / "vm.qcow2"), "backing_file": str(image)}
     if copied:
-        pool = "<pool type='logical'><name>vg</name><source><name>vg</name></source><target><path>/dev/vg</path></target></pool>"
+        pool = (
+            "<pool"
+            " type='logical'><name>vg</name><source><name>vg</name></source><target><path>/dev/vg</path></target></pool>"
+        )
         connection.storagePoolDefineXML(pool, 0).create(0)
         disk_options = {
             "pool": "vg",

@@ -35,7 +35,8 @@ def xml(domain_xml):
 
     def make(*uuids, name="vm", number=7):
         hostdevs = "".join(
-            f"<hostdev mode='subsystem' type='mdev' model='vfio-pci'><source><address uuid='{uuid}'/></source></hostdev>"
+            "<hostdev mode='subsystem' type='mdev' model='vfio-pci'><source><address"
+            f" uuid='{uuid}'/></source></hostdev>"
             for uuid in uuids
         )
         return domain_xml(name, number, devices=hostdevs)
@@ -161,12 +162,18 @@ def test_what_a_failed_build_cannot_remove_is_named(run_module, fake_host, gpus,
         (
             {},
             wanted(OURS, parent="pci_0000_85_00_0"),
-            "The device pci_0000_85_00_0, of which a mediated device is to be made, is not there on",
+            (
+                "The device pci_0000_85_00_0, of which a mediated device is to be made, is not"
+                " there on"
+            ),
         ),
         (
             {},
             wanted(OURS, kind="nvidia-99"),
-            "cannot make 1 more of the type nvidia-99; it can make: 2 of nvidia-35, 4 of nvidia-36.",
+            (
+                "cannot make 1 more of the type nvidia-99; it can make: 2 of nvidia-35, 4 of"
+                " nvidia-36."
+            ),
         ),
         (
             {FOREIGN: KIND},
@@ -208,8 +215,8 @@ def test_an_old_libvirt_is_named(run_module, fake_host, xml, monkeypatch):
     uri, dummy = fake_host()
     result = run_module("domain", uri=uri, xml=xml(OURS), mdevs=wanted(OURS))
     assert (
-        "cannot make mediated devices, which came with libvirt 7.3. Make them by hand, or update it."
-        in result["msg"]
+        "cannot make mediated devices, which came with libvirt 7.3. Make them by hand, or"
+        " update it." in result["msg"]
     )
     gpus.add(FOREIGN, PARENT, KIND)
     assert run_module("domain", uri=uri, xml=xml(FOREIGN), mdevs=wanted(FOREIGN))["rc"] == 0

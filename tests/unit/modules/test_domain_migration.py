@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Module ``domain_migration`` on libvirt's test driver, which has no migration: refusals and records.
+"""Module ``domain_migration`` on libvirt's test driver, which has no migration: refusals and
+records.
 
 Real moves are tested between the lab's hosts.
 """
@@ -23,7 +24,9 @@ NOSUCH = "00000000-0000-4000-8000-000000000099"
 
 @pytest.fixture
 def migrate(run_module, tmp_path):
-    """Return a function that runs the module on ``test:///default`` with its own folder of records."""
+    """Return a function that runs the module on ``test:///default`` with its own folder of
+    records.
+    """
     return lambda **arguments: run_module(
         "_domain_migration", uri="test:///default", run_dir=str(tmp_path / "run"), **arguments
     )

@@ -40,7 +40,10 @@ def test_several_at_once(run_module, host):
     assert (
         dry_run["diff"]
         == done["diff"]
-        == {"before": "one: running\ntwo: running\n", "after": "one: shutoff\ntwo: shutoff\n"}
+        == {
+            "before": "one: running\ntwo: running\n",
+            "after": "one: shutoff\ntwo: shutoff\n",
+        }
     )
     assert [
         (each["name"], each["changed"], each["domain"]["state"]) for each in done["domains"]

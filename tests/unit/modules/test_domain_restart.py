@@ -175,7 +175,9 @@ def test_forget(run_module, fake_host, order, domain_xml, tmp_path):
 
 
 def test_f1_forget_names_the_records_of_snapshots_that_go(run_module, fake_host, order):
-    """Internal snapshots are in the images, which the instance has at its new host; libvirt's record of them is here alone."""
+    """Internal snapshots are in the images, which the instance has at its new host; libvirt's
+    record of them is here alone.
+    """
     uri, connection = fake_host()
     run_module("_domain_restart", uri=uri, instances=[{**order, "running": False}])
     domain = connection.lookupByUUIDString(UUID)
@@ -200,7 +202,10 @@ def test_mistakes(run_module, fake_host):
 
 def test_a_console_whose_password_no_store_has_is_locked(run_module, fake_host, order, domain_xml):
     uri, connection = fake_host()
-    marked = "<metadata><drover:instance xmlns:drover='https://drover.compute/instance/1'><drover:graphics_password_variable>secret"
+    marked = (
+        "<metadata><drover:instance"
+        " xmlns:drover='https://drover.compute/instance/1'><drover:graphics_password_variable>secret"
+    )
     marked += "</drover:graphics_password_variable></drover:instance></metadata><devices>"
     for number, (before, passwd) in enumerate((("<devices>", False), (marked, True)), 7):
         text = domain_xml(

@@ -15,10 +15,13 @@ from ansible_collections.drover.compute.tests.unit import node_devices
 
 UUID, PARENT, KIND = "00000000-0000-4000-8000-000000000007", "pci_0000_84_00_0", "nvidia-35"
 OURS = made_for(UUID, PARENT, KIND, 0)
-MDEV = f"<hostdev mode='subsystem' type='mdev' model='vfio-pci'><source><address uuid='{OURS}'/></source></hostdev>"
+MDEV = (
+    "<hostdev mode='subsystem' type='mdev' model='vfio-pci'><source><address"
+    f" uuid='{OURS}'/></source></hostdev>"
+)
 PCI = (
-    "<hostdev mode='subsystem' type='pci' managed='yes'><source><address domain='0x0000' bus='0x3b' slot='0x02' function='0x1'/></source>"
-    "</hostdev>"
+    "<hostdev mode='subsystem' type='pci' managed='yes'><source><address domain='0x0000' bus='0x3b'"
+    " slot='0x02' function='0x1'/></source></hostdev>"
 )
 
 

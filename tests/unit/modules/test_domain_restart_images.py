@@ -90,7 +90,9 @@ def test_safety_05_a_local_base_is_the_same_by_its_content(start, tmp_path, know
 
 
 def test_suspected_1_a_snapshot_that_was_made_since_the_last_discovery(start, tmp_path):
-    """The store knows the domain with a disk that is now only a backing file of the newest image."""
+    """The store knows the domain with a disk that is now only a backing file of the newest
+    image.
+    """
     old = qemu_img(tmp_path / "vm.qcow2")
     qemu_img(tmp_path / "vm.backup", backing=old)
     status, message = start(disk(old), [])
@@ -173,7 +175,10 @@ def test_storage_evacuation_knows_mounts(start, tmp_path, monkeypatch):
 def test_storage_a_device_is_the_same_by_its_worldwide_name(start, tmp_path, monkeypatch):
     path = tmp_path / "device"
     path.touch()
-    block = f"<disk type='block' device='disk'><driver name='qemu' type='raw'/><source dev='{path}'/><target dev='vda'/></disk>"
+    block = (
+        "<disk type='block' device='disk'><driver name='qemu' type='raw'/><source"
+        f" dev='{path}'/><target dev='vda'/></disk>"
+    )
     monkeypatch.setattr(block_devices, "identity", lambda each: "naa.1")
     assert start(block, [], identity="device:naa.2")[0] == "failed"
     assert start(block, [], identity="device:naa.1")[0] == "restarted"
@@ -197,7 +202,10 @@ def test_a_volume_is_resolved_here(start, tmp_path):
 
 
 RBD = (
-    "<pool type='rbd'><name>ceph</name><source><name>vms</name><host name='{}' port='6789'/></source></pool>",
+    (
+        "<pool type='rbd'><name>ceph</name><source><name>vms</name><host name='{}'"
+        " port='6789'/></source></pool>"
+    ),
     "rbd:mon1:/vms/root",
 )
 
@@ -274,7 +282,10 @@ def test_a_volume_on_the_network_is_the_same_by_where_it_comes_from(start, far, 
 
 @pytest.mark.parametrize("by", ["volume", "network"])
 def test_a_volume_on_the_network_that_another_domain_here_has(start, far, domain_xml, by):
-    network = "<disk type='network' device='disk'><driver name='qemu' type='raw'/><source protocol='rbd' name='vms/root'>"
+    network = (
+        "<disk type='network' device='disk'><driver name='qemu' type='raw'/><source protocol='rbd'"
+        " name='vms/root'>"
+    )
     other = (
         volume("ceph", "root")
         if by == "volume"
@@ -291,7 +302,10 @@ def test_a_volume_on_the_network_that_another_domain_here_has(start, far, domain
 
 
 def test_storage_what_came_from_the_dead_host_itself(start, tmp_path):
-    nbd = "<disk type='network' device='disk'><driver name='qemu' type='raw'/><source protocol='nbd' name='x'><host name='{}'/></source>"
+    nbd = (
+        "<disk type='network' device='disk'><driver name='qemu' type='raw'/><source protocol='nbd'"
+        " name='x'><host name='{}'/></source>"
+    )
     status, message = start(f"{nbd.format('127.0.0.1')}<target dev='vda'/></disk>")
     assert (
         status == "failed" and "comes from a server of the dead host itself (127.0.0.1)" in message

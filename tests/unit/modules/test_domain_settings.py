@@ -12,8 +12,13 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils._domain import definition, metadata  # noqa: E402
-from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records  # noqa: E402
+from ansible_collections.drover.compute.plugins.module_utils._domain import (
+    definition,
+    metadata,
+)  # noqa: E402
+from ansible_collections.drover.compute.plugins.module_utils._orders.records import (
+    Records,
+)  # noqa: E402
 from ansible_collections.drover.compute.plugins.plugin_utils._common import (
     labels as controller_labels,  # noqa: E402
 )
@@ -62,12 +67,18 @@ def test_labels_are_set_changed_and_removed(change, host):
     assert (
         dry_run["diff"]
         == done["diff"]
-        == {"before": "one: \n", "after": "one: project=web,tier=db\n"}
+        == {
+            "before": "one: \n",
+            "after": "one: project=web,tier=db\n",
+        }
     )
     assert (
         dry_run["domains"][0]["labels"]
         == done["domains"][0]["labels"]
-        == {"project": "web", "tier": "db"}
+        == {
+            "project": "web",
+            "tier": "db",
+        }
     )
     assert written(domain) == ({"labels": "project=web,tier=db"},) * 2
     assert done["domains"][0]["domain"]["metadata"] == {"labels": "project=web,tier=db"}
@@ -184,7 +195,9 @@ def test_a_domain_that_moves_is_left_alone(run_module, host):
 
 
 def test_libvirt_refuses_half_way(change, host, monkeypatch):
-    """The definition has the label, the running domain has not: that is a failure, and the next run ends it."""
+    """The definition has the label, the running domain has not: that is a failure, and the next run
+    ends it.
+    """
     domain = host[1].lookupByName("one")
     real = metadata.change
 

@@ -31,7 +31,10 @@ def disk(tmp_path):
 @pytest.fixture
 def vm(fake_host, domain_xml, disk):
     """A host with a running vm: 2 vCPUs, 64 MiB, one disk."""
-    devices = f"<disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source file='{disk}'/><target dev='vda'/></disk>"
+    devices = (
+        "<disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source"
+        f" file='{disk}'/><target dev='vda'/></disk>"
+    )
     return fake_host(domain_xml("vm", 7, devices=devices))
 
 
@@ -96,7 +99,10 @@ def test_a_running_domain_keeps_its_size(run_module, vm):
         ("<cpu><topology sockets='1' cores='2' threads='1'/></cpu>", "3 is no multiple"),
         ("<cpu><numa><cell id='0' cpus='0-1' memory='64' unit='MiB'/></numa></cpu>", "NUMA cells"),
         (
-            "<maxMemory slots='2' unit='MiB'>100</maxMemory><cpu><numa><cell id='0' cpus='0-1' memory='64' unit='MiB'/></numa></cpu>",
+            (
+                "<maxMemory slots='2' unit='MiB'>100</maxMemory><cpu><numa><cell id='0' cpus='0-1'"
+                " memory='64' unit='MiB'/></numa></cpu>"
+            ),
             "NUMA",
         ),
     ],
@@ -152,7 +158,10 @@ def test_f3_a_size_is_not_given_to_another_file_of_the_running_guest(
     uri, connection = vm
     other, resized = f"{disk}.new", []
     subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", other, "5G"], check=True)
-    devices = "<disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source file='{}'/><target dev='vda'/></disk>"
+    devices = (
+        "<disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source"
+        " file='{}'/><target dev='vda'/></disk>"
+    )
     connection.lookupByName("vm").destroy()
     connection.defineXML(domain_xml("vm", 7, devices=devices.format(other))).create()
     connection.defineXML(domain_xml("vm", 7, devices=devices.format(disk)))
@@ -202,7 +211,10 @@ def test_images_that_others_need_are_kept(run_module, fake_host, domain_xml, tmp
         open(path, "w", encoding="utf-8").close()
 
     def disk(path, target, device="disk", more=""):
-        return f"<disk type='file' device='{device}'><source file='{path}'/><target dev='{target}'/>{more}</disk>"
+        return (
+            f"<disk type='file' device='{device}'><source file='{path}'/><target"
+            f" dev='{target}'/>{more}</disk>"
+        )
 
     devices = disk(paths["own"], "vda") + disk(paths["base"], "vdb") + disk(paths["far"], "vdc")
     devices += disk(library, "hdc", "cdrom", "<readonly/>") + disk(

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Module ``_domain_snapshot``: real image files, domains of libvirt's test driver that are off. Running ones are in the lab."""
+"""Module ``_domain_snapshot``: real image files, domains of libvirt's test driver that are off.
+Running ones are in the lab.
+"""
 
 from __future__ import annotations
 
@@ -307,7 +309,10 @@ def test_refused(vm, domain_xml):
                 domain_xml(
                     "vm",
                     7,
-                    devices=f"<disk {kind} device='disk'><source dev='/dev/null'/><target dev='vda'/></disk>",
+                    devices=(
+                        f"<disk {kind} device='disk'><source dev='/dev/null'/><target"
+                        " dev='vda'/></disk>"
+                    ),
                 )
             )
             assert reason in vm.refuses("present", "two")

@@ -13,12 +13,17 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils._orders.unfinished import Unfinished
+from ansible_collections.drover.compute.plugins.module_utils._orders.unfinished import (
+    UnfinishedBuild,
+)
 from ansible_collections.drover.compute.plugins.module_utils._storage import block_volumes
 
 UUID = "00000000-0000-4000-8000-000000000007"
 NAME = f"{UUID}-vda"
-POOL = "<pool type='{kind}'><name>vms</name><source><name>vms</name></source><target><path>/dev/vms-of-no-host</path></target></pool>"
+POOL = (
+    "<pool"
+    " type='{kind}'><name>vms</name><source><name>vms</name></source><target><path>/dev/vms-of-no-host</path></target></pool>"
+)
 DISK = {"pool": "vms", "volume": NAME, "size_gb": 1}
 
 
@@ -51,7 +56,7 @@ def build(run_module, uri, xml, order, **more):
 def killed(host, run_module, domain_xml, monkeypatch, records, request):
     """Kill the build after it made the volume: no line of it runs after that."""
     uri, pool = host
-    made = Unfinished.made
+    made = UnfinishedBuild.made
 
     def kill(*args):
         if noted:
@@ -65,10 +70,10 @@ def killed(host, run_module, domain_xml, monkeypatch, records, request):
 
     kept = [{}]
     noted = getattr(request, "param", True)
-    monkeypatch.setattr(Unfinished, "made", kill)
+    monkeypatch.setattr(UnfinishedBuild, "made", kill)
     with pytest.raises(Killed):
         build(run_module, uri, domain_xml("vm", 7), "first")
-    monkeypatch.setattr(Unfinished, "made", made)
+    monkeypatch.setattr(UnfinishedBuild, "made", made)
     # Make the volume again if the end of the module removed it.
     if NAME not in pool.listVolumes():
         make_volume(pool)
@@ -150,7 +155,10 @@ def test_in_check_mode_it_stays(killed, run_module):
 
 def test_what_another_domain_uses_stays_and_is_named(killed, run_module, domain_xml, fake_host):
     uri, pool = killed
-    disk = f"<disk type='block'><source dev='{pool.storageVolLookupByName(NAME).path()}'/><target dev='vda'/></disk>"
+    disk = (
+        f"<disk type='block'><source dev='{pool.storageVolLookupByName(NAME).path()}'/><target"
+        " dev='vda'/></disk>"
+    )
     libvirt.open(uri).defineXML(domain_xml("thief", 8, devices=disk))
     entry = withdraw(run_module, uri, "first")
     assert pool.listVolumes() == [NAME] and "thief" in entry["kept_disks"][0]["reason"]

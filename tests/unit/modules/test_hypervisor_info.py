@@ -146,8 +146,10 @@ def test_the_facts_are_those_of_the_contract(run_module, default_host):
 
 def test_names_with_odd_characters_and_metadata(run_module, domain_xml, fake_host):
     metadata = (
-        "<metadata><drover:instance xmlns:drover='https://drover.compute/instance/1'><drover:project>a &amp; b</drover:project>"
-        "<drover:server_group>web</drover:server_group></drover:instance><x:other xmlns:x='urn:x'><x:project>no</x:project></x:other></metadata>"
+        "<metadata><drover:instance"
+        " xmlns:drover='https://drover.compute/instance/1'><drover:project>a &amp;"
+        " b</drover:project><drover:server_group>web</drover:server_group></drover:instance><x:other"
+        " xmlns:x='urn:x'><x:project>no</x:project></x:other></metadata>"
     )
     uri, connection = fake_host(
         domain_xml("we &amp; &lt;you&gt; 'é' \u65e5\u672c", 1, extra=metadata),
@@ -225,11 +227,16 @@ PINS = "<cputune><vcpupin vcpu='0' cpuset='3'/></cputune>"
 def test_pins_and_devices_of_the_running_guest_count(
     run_module, domain_xml, fake_host, monkeypatch
 ):
-    """The test driver's two forms are one, so the running one is changed here as virsh vcpupin --live and attach-device --live do."""
+    """The test driver's two forms are one, so the running one is changed here as virsh
+    vcpupin --live and attach-device --live do.
+    """
     uri, connection = fake_host(domain_xml("vm1", 1, extra=PINS), domain_xml("off", 2, extra=PINS))
     connection.lookupByName("off").destroy()
     real = libvirt.virDomain.XMLDesc
-    device = "<hostdev mode='subsystem' type='mdev' model='vfio-pci'><source><address uuid='c2177883-f1bb-47f0-914d-32a22e3a8804'/></source></hostdev>"
+    device = (
+        "<hostdev mode='subsystem' type='mdev' model='vfio-pci'><source><address"
+        " uuid='c2177883-f1bb-47f0-914d-32a22e3a8804'/></source></hostdev>"
+    )
 
     def live(domain, flags=0):
         text = real(domain, flags)
@@ -301,7 +308,8 @@ def test_all_files_of_a_domain_are_told(run_module, domain_xml, fake_host, monke
     sock.bind(str(tmp_path / "sock"))
     sock.close()
     serial = "".join(
-        f"<serial type='{kind}'><source {mode}path='{tmp_path}/{name}'/><target port='{number}'/></serial>"
+        f"<serial type='{kind}'><source {mode}path='{tmp_path}/{name}'/><target"
+        f" port='{number}'/></serial>"
         for number, (kind, mode, name) in enumerate(
             (
                 ("file", "", "log"),
@@ -318,7 +326,8 @@ def test_all_files_of_a_domain_are_told(run_module, domain_xml, fake_host, monke
     )
     text = domain_xml("vm", 1, devices=devices).replace(
         "<os><type>hvm</type>",
-        f"<os><type>hvm</type><loader readonly='yes' type='pflash'>/usr/share/code.fd</loader><nvram>{tmp_path}/vars</nvram>",
+        "<os><type>hvm</type><loader readonly='yes'"
+        f" type='pflash'>/usr/share/code.fd</loader><nvram>{tmp_path}/vars</nvram>",
     )
     uri, connection = fake_host(text)
     real = libvirt.virDomain.XMLDesc
@@ -395,10 +404,12 @@ def test_disk_available_least_counts_what_images_may_still_grow(
     with open(raw, "wb") as handle:
         handle.truncate(20 * 2**30)
     devices = (
-        f"<disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source file='{thin}'/><target dev='vda'/></disk>"
-        f"<disk type='file' device='disk'><driver name='qemu' type='raw'/><source file='{raw}'/><target dev='vdb'/></disk>"
-        f"<disk type='file' device='cdrom'><source file='{raw}'/><target dev='hdc'/><readonly/></disk>"
-        "<disk type='block' device='disk'><source dev='/dev/nosuch'/><target dev='vdc'/></disk>"
+        "<disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source"
+        f" file='{thin}'/><target dev='vda'/></disk><disk type='file' device='disk'><driver"
+        f" name='qemu' type='raw'/><source file='{raw}'/><target dev='vdb'/></disk><disk"
+        f" type='file' device='cdrom'><source file='{raw}'/><target"
+        " dev='hdc'/><readonly/></disk><disk type='block' device='disk'><source"
+        " dev='/dev/nosuch'/><target dev='vdc'/></disk>"
     )
     uri, dummy = fake_host(domain_xml("vm", 1, devices=devices))
     host = run_module(
@@ -469,8 +480,8 @@ def test_hosts_that_ssh_cannot_reach_are_a_warning(run_module, default_host, mon
     # Warnings of modules that ran before in this process are in the list too.
     (warning,) = [text for text in map(str, answer["warnings"]) if "cannot reach" in text]
     assert (
-        "kvm1 cannot reach kvm2: no SSH key. Migrations from kvm1 to there will be refused; run the playbook drover.compute.migration_t"
-        in warning
+        "kvm1 cannot reach kvm2: no SSH key. Migrations from kvm1 to there will be refused; run the"
+        " playbook drover.compute.migration_t" in warning
     )
 
 
@@ -494,14 +505,17 @@ def test_what_is_free_in_a_folder_is_asked_of_its_file_system(
     for name, kind in (("fast", "dir"), ("gone", "dir"), ("off", "dir"), ("vms", "logical")):
         path, source = (
             tmp_path / name,
-            "<source><device path='/dev/sdz'/><name>vms</name></source>"
-            if kind == "logical"
-            else "",
+            (
+                "<source><device path='/dev/sdz'/><name>vms</name></source>"
+                if kind == "logical"
+                else ""
+            ),
         )
         if name != "gone":
             path.mkdir()
         pool = connection.storagePoolDefineXML(
-            f"<pool type='{kind}'><name>{name}</name>{source}<target><path>{path}</path></target></pool>",
+            "<pool"
+            f" type='{kind}'><name>{name}</name>{source}<target><path>{path}</path></target></pool>",
             0,
         )
         if name != "off":
@@ -522,7 +536,9 @@ def test_what_is_free_in_a_folder_is_asked_of_its_file_system(
 def test_f15_the_size_of_the_running_guest_is_told_too(
     run_module, domain_xml, fake_host, monkeypatch
 ):
-    """libvirt counts memory devices in <memory>; here the running form is changed as virsh attach-device --live does."""
+    """libvirt counts memory devices in <memory>; here the running form is changed as virsh
+    attach-device --live does.
+    """
     uri, connection = fake_host(domain_xml("vm1", 1), domain_xml("off", 2))
     connection.lookupByName("off").destroy()
     real = libvirt.virDomain.XMLDesc

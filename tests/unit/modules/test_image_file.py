@@ -21,7 +21,7 @@ pytest.importorskip("libvirt")
 from ansible_collections.drover.compute.plugins.module_utils._images import cache as _image_cache
 from ansible_collections.drover.compute.plugins.module_utils._images.cache import (
     CachedImage,
-    Unfinished,
+    ImageUnfinished,
 )
 from ansible_collections.drover.compute.plugins.module_utils._images.images import ImageProblem
 from ansible_collections.drover.compute.plugins.module_utils._ownership import folder as _folder
@@ -85,9 +85,11 @@ def test_from_a_url(bring, server, folder):
         assert file.read() == CONTENT
     assert os.stat(answer["image"]).st_mode & 0o777 == 0o644
     again = bring(url=server.url)
-    assert (again["changed"], again["done"], len(server.asked)) == (False, True, 1), (
-        "it is read once"
-    )
+    assert (again["changed"], again["done"], len(server.asked)) == (
+        False,
+        True,
+        1,
+    ), "it is read once"
 
 
 @pytest.mark.parametrize("algorithm", ["sha256", "sha512"])
@@ -157,7 +159,7 @@ def test_a_copy_from_another_hypervisor_goes_on_where_a_call_ended(folder, kvm2)
     while not cached.is_there():
         try:
             cached.bring(None, f"/srv/_base/{DIGITS}", 0, URI)
-        except Unfinished as so_far:
+        except ImageUnfinished as so_far:
             assert so_far.total == len(CONTENT) and so_far.size > sizes[-1] and kvm2.pools == {}
             sizes.append(so_far.size)
     assert len(sizes) == 1 + len(CONTENT) // _folder.PIECE
@@ -255,7 +257,7 @@ def test_an_error_of_the_server_is_a_sentence(bring, server, folder):
 def test_a_download_goes_on_where_a_call_ended(folder, server):
     server.slow = 0.05
     cached = CachedImage(str(folder), "debian-12", f"sha256:{DIGITS}")
-    with pytest.raises(Unfinished) as so_far:
+    with pytest.raises(ImageUnfinished) as so_far:
         cached.bring(server.url, None, 0.3)
     assert 0 < so_far.value.size < so_far.value.total == len(CONTENT)
     assert [name for name in names(folder) if not name.startswith(".drover-")] == [], (

@@ -72,9 +72,14 @@ def test_lines_are_written_once(run_module, home):
         done["changed"] and done["marked"] == ["kvm2", "kvm3"] and done["diff"] == foretold["diff"]
     )
     assert files(home) == {
-        "authorized_keys": f"restrict {KEY.format(2)} {trust.mark('kvm2')}\n"
-        f'restrict,from="10.0.0.3" {KEY.format(3)} {trust.mark("kvm3")}\n',
-        "known_hosts": f"kvm2 {KEY.format('h')} {trust.mark('kvm2')}\nkvm3 {KEY.format('h')} {trust.mark('kvm3')}\n",
+        "authorized_keys": (
+            f"restrict {KEY.format(2)} {trust.mark('kvm2')}\n"
+            f'restrict,from="10.0.0.3" {KEY.format(3)} {trust.mark("kvm3")}\n'
+        ),
+        "known_hosts": (
+            f"kvm2 {KEY.format('h')} {trust.mark('kvm2')}\nkvm3 {KEY.format('h')}"
+            f" {trust.mark('kvm3')}\n"
+        ),
     }
     assert (home / ".ssh" / "authorized_keys").stat().st_mode & 0o777 == 0o600
     assert not run_module("_migration_trust", state="present", host="kvm1", peers=fleet())[

@@ -15,7 +15,10 @@ libvirt = pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, qemu_img
 
-CDROM = "<disk type='file' device='cdrom'><source file='{}'/><target dev='sda' bus='sata'/><readonly/></disk>"
+CDROM = (
+    "<disk type='file' device='cdrom'><source file='{}'/><target dev='sda'"
+    " bus='sata'/><readonly/></disk>"
+)
 
 
 @pytest.fixture
@@ -60,9 +63,8 @@ def test_all_that_a_domain_needs_is_listed(listed, tmp_path):
     answer = listed(
         disk(tmp_path / "elsewhere" / "own.qcow2") + CDROM.format(folder / "below" / "medium.iso"),
         disk(outside),
-        "<disk type='file'><driver type='raw'/><source file='{}'/><target dev='vda' bus='virtio'/></disk>".format(
-            folder / "gone.img"
-        ),
+        "<disk type='file'><driver type='raw'/><source file='{}'/><target dev='vda'"
+        " bus='virtio'/></disk>".format(folder / "gone.img"),
     )
     assert answer["rc"] == 0 and answer["changed"] is False, answer
     assert paths(answer["needed"]) == [
@@ -132,7 +134,8 @@ def test_a_mount_that_is_not_there_is_not_an_empty_pool(run_module, fake_host, t
     uri, connection = fake_host()
     source = "<source><host name='filer'/><dir path='/export'/></source>"
     connection.storagePoolDefineXML(
-        f"<pool type='netfs'><name>nfs</name>{source}<target><path>{tmp_path}</path></target></pool>"
+        "<pool"
+        f" type='netfs'><name>nfs</name>{source}<target><path>{tmp_path}</path></target></pool>"
     )
     answer = run_module("_pool_contents", uri=uri, pool="nfs")
     assert (
@@ -146,7 +149,10 @@ def test_volumes_that_are_no_files_are_listed_by_libvirt(
     run_module, fake_host, domain_xml, tmp_path
 ):
     """Volumes of LVM, as the test driver has them: one belongs to a domain, one belongs to none."""
-    pool = "<pool type='logical'><name>vg</name><source><name>vg</name></source><target><path>/dev/vg</path></target></pool>"
+    pool = (
+        "<pool"
+        " type='logical'><name>vg</name><source><name>vg</name></source><target><path>/dev/vg</path></target></pool>"
+    )
     uri, connection = fake_host(
         domain_xml(
             "vm",

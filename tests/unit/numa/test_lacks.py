@@ -38,7 +38,10 @@ def cell(number, pcpus=(1, 2, 3), memory_mb=4096, pages=512, size_kb=2048, **mor
             64,
             PINNED,
             [cell(0)],
-            "lacks room for cell 0 of the guest; its NUMA cell 0 comes nearest and has 3 of 4 CPUs to pin",
+            (
+                "lacks room for cell 0 of the guest; its NUMA cell 0 comes nearest and has 3 of 4"
+                " CPUs to pin"
+            ),
         ),
         (
             4,
@@ -85,7 +88,10 @@ def cell(number, pcpus=(1, 2, 3), memory_mb=4096, pages=512, size_kb=2048, **mor
             64,
             {**PINNED, "hw:cpu_thread_policy": "require"},
             [cell(0, pcpus=(1, 2, 3, 4), siblings=[[1, 2], [3, 0]])],
-            "has 2 of 4 CPUs to pin in cores with several free threads, which hw:cpu_thread_policy=require takes",
+            (
+                "has 2 of 4 CPUs to pin in cores with several free threads, which"
+                " hw:cpu_thread_policy=require takes"
+            ),
         ),
     ],
 )

@@ -273,7 +273,8 @@ def test_a_domain_on_two_hosts_names_both(fleet_url):
     assert (finding["kind"], finding["host"]) == ("domain_doubled", "kvm1, kvm3")
     assert (
         finding["why"]
-        == "One domain is on several hosts: running on kvm1 (read 0 s ago), shutoff on kvm3 (read 0 s ago)."
+        == "One domain is on several hosts: running on kvm1 (read 0 s ago), shutoff on kvm3 (read 0"
+        " s ago)."
     )
     assert "fence one by hand" in finding["heal"]
 
@@ -639,7 +640,10 @@ def test_any_damage_is_mended_or_said(prepared_url, seed):
 
 
 SETS = {"cpu_shared_set": "0,8,4,12", "cpu_dedicated_set": "1-3,9-11,5-7,13-15"}
-PAGES = "<numatune><memory nodeset='0'/></numatune><memoryBacking><hugepages><page size='2' unit='M'/></hugepages></memoryBacking>"
+PAGES = (
+    "<numatune><memory nodeset='0'/></numatune><memoryBacking><hugepages><page size='2'"
+    " unit='M'/></hugepages></memoryBacking>"
+)
 
 
 def test_cpus_pages_and_devices_that_two_have(prepared_url):

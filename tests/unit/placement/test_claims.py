@@ -187,7 +187,10 @@ def test_a_definition_that_was_changed_is_not_built_with_the_old_claim(fleet_url
     before = fleets.figures(fleet_url)
     with pytest.raises(
         DroverError,
-        match=f"Instance web .* was begun and is not built yet.*: {said}. Nothing was claimed or built",
+        match=(
+            f"Instance web .* was begun and is not built yet.*: {said}. Nothing was claimed or"
+            " built"
+        ),
     ):
         claim(**more)
     assert fleets.figures(fleet_url) == before

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""No claim gets space in a drained storage pool. The undrain gives back the space that was reserved before."""
+"""No claim gets space in a drained storage pool. The undrain gives back the space that was reserved
+before.
+"""
 
 from __future__ import annotations
 

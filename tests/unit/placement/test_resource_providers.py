@@ -489,7 +489,8 @@ def test_an_unknown_parent_is_refused(prepared_url):
     put(prepared_url, "rack1")
     with refused(
         prepared_url,
-        "Resource provider a: there is no resource provider rack2 to be its parent (did you mean rack1?). Make the parent first.",
+        "Resource provider a: there is no resource provider rack2 to be its parent (did you mean"
+        " rack1?). Make the parent first.",
     ):
         put(prepared_url, "a", parent="rack2")
     for unknown in (uuid_of("nobody"), NASTY, "y" * 300):

@@ -40,7 +40,9 @@ POOL = {"name": "nfs", "path": "/srv/vms", "shared_id": NFS, "state": "running"}
 
 
 def on_pool(name, *domains, pool=None, **more):
-    """Return a node with its instances in a pool; local_gb is the pool's size, as the host sees it."""
+    """Return a node with its instances in a pool; local_gb is the pool's size, as the host sees
+    it.
+    """
     return host(name, *domains, instances_path="/srv/vms/images", pools=[pool or POOL], **more)
 
 
@@ -75,7 +77,9 @@ def disks(url):
 
 
 def held(url):
-    """Return the allocations of consumers: (name or uuid) -> dict provider -> dict class -> amount."""
+    """Return the allocations of consumers: (name or uuid) -> dict provider -> dict class ->
+    amount.
+    """
     table, consumers, provider_table = (
         tables.allocations,
         tables.consumers,

@@ -103,7 +103,10 @@ def test_a_host_with_several_compute_nodes_is_emptied_whole():
         ),
         (
             {"snapshots": True},
-            "it has snapshots, and whether these can be moved is not known; run drover.compute.discover",
+            (
+                "it has snapshots, and whether these can be moved is not known; run"
+                " drover.compute.discover"
+            ),
         ),
         (
             {"snapshots": True, "fixed_snapshots": ["in", "mem"]},
@@ -197,9 +200,11 @@ def test_fits_nowhere_names_the_filters_and_the_nearest():
     nodes = [host("kvm1"), host("kvm2", memory_mb=100), host("kvm3", memory_mb=90)]
     plan, _columns = drain(nodes, [guest("fat", memory_mb=128), guest("thin", memory_mb=64)])
     assert list(targets(plan)) == ["thin"]
-    assert reasons(plan)["fat"] == (
-        "fits on no other host: of 3 hosts, drained host rejected 1 (kvm1), RamFilter rejected 2; nearest misses:"
-        " kvm2 (RAM: asked 128 MiB, 100 MiB free of 100), kvm3 (RAM: asked 128 MiB, 90 MiB free of 90)"
+    assert (
+        reasons(plan)["fat"]
+        == "fits on no other host: of 3 hosts, drained host rejected 1 (kvm1), RamFilter rejected"
+        " 2; nearest misses: kvm2 (RAM: asked 128 MiB, 100 MiB free of 100), kvm3 (RAM: asked"
+        " 128 MiB, 90 MiB free of 90)"
     )
 
 
@@ -330,7 +335,10 @@ def test_what_destinations_said_that_differs_in_their_names_alone_is_told_once()
     }
     plan, _columns = drain(THREE, [guest("a")], excluded={uuid_of("a"): refusals})
     assert reasons(plan) == {
-        "a": "no host that has room takes it: kvm2: No SSH connection to qemu+ssh://root@kvm2/system: kvm2 refuses; the same for kvm3"
+        "a": (
+            "no host that has room takes it: kvm2: No SSH connection to"
+            " qemu+ssh://root@kvm2/system: kvm2 refuses; the same for kvm3"
+        )
     }
 
 
@@ -423,7 +431,10 @@ def test_lines_are_a_table_for_people():
         "Expected to take about 9 s.",
         "Copies 512 MiB: memory at 110 MiB/s, assumed.",
         "Cannot move:",
-        "  gpu (running): it uses devices of its host that no claim gave it (pci 0000:3b:00.0); detach them first",
+        (
+            "  gpu (running): it uses devices of its host that no claim gave it (pci 0000:3b:00.0);"
+            " detach them first"
+        ),
     ]
 
 
@@ -529,9 +540,10 @@ def test_too_little_room_in_all_is_proven():
     ]
     plan, _columns = drain(nodes, guests, others=guests[2:], extra_moves=20)
     assert plan["status"] == "infeasible"
-    assert plan["proof"] == (
-        "2 instances can only go to 2 nodes and need 120 MiB together, but those nodes have 100 MiB free in all,"
-        " and the 2 instances that are there can go nowhere else either"
+    assert (
+        plan["proof"]
+        == "2 instances can only go to 2 nodes and need 120 MiB together, but those nodes have 100"
+        " MiB free in all, and the 2 instances that are there can go nowhere else either"
     )
 
 

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts that see the storage of a dead host's instances, and the images that they must find there."""
+"""Hosts that see the storage of a dead host's instances, and the images that they must find
+there.
+"""
 
 from __future__ import annotations
 

@@ -67,8 +67,14 @@ def test_the_first_is_first_and_each_zone_has_its_own_line():
     ]
     assert growth_lines(trends) == [
         "Disk is full in 1 day, if it goes on as from 2026-11-16 to 2026-11-25: 1 GiB more a day.",
-        "Memory in the zone b is full in 81 days, if it goes on as from 2026-11-16 to 2026-11-25: 10 MiB more a day.",
-        "vCPU in the zone a is full in 91 days, if it goes on as from 2026-11-16 to 2026-11-25: 1 more a day.",
+        (
+            "Memory in the zone b is full in 81 days, if it goes on as from 2026-11-16 to"
+            " 2026-11-25: 10 MiB more a day."
+        ),
+        (
+            "vCPU in the zone a is full in 91 days, if it goes on as from 2026-11-16 to 2026-11-25:"
+            " 1 more a day."
+        ),
     ]
 
 

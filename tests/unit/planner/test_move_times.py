@@ -207,9 +207,14 @@ def test_what_is_assumed_measured_and_unknown_is_said():
     plan = {"moves": moves, "seconds": expect(moves, Rates(measured(2048, 20, count=12)), disks)}
     assert estimate_lines(plan) == [
         "Expected to take about 2 h 39 min.",
-        "Copies 1 TiB: memory at 102 MiB/s, measured over 12 moves between these hosts; "
-        "disks of running instances, disks of instances that are shut off at 110 MiB/s, assumed.",
-        "Not known, so not counted: the size of its disk vdb (web3); how long it takes to shut down and to start (web3).",
+        (
+            "Copies 1 TiB: memory at 102 MiB/s, measured over 12 moves between these hosts; disks"
+            " of running instances, disks of instances that are shut off at 110 MiB/s, assumed."
+        ),
+        (
+            "Not known, so not counted: the size of its disk vdb (web3); how long it takes to shut"
+            " down and to start (web3)."
+        ),
     ]
     moves = [move("web1", 2048), move("web2", 1024, host="kvm3")]
     rates = Rates(measured(2048, 20, count=3) + measured(1000, 100, destination="kvm3", count=4))

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.pool_drain import (
     GIB,
+    PoolAmounts,
     PoolDisk,
     PoolSpace,
-    Taken,
     plan,
 )
 
-NOTHING = Taken({}, {})
+NOTHING = PoolAmounts({}, {})
 
 
 def disk(name="web", gib=10.0, target="vda", node=1, copied=None, traits=(), **more):
@@ -112,7 +112,7 @@ def test_the_disks_of_an_instance_are_added_up_before_they_are_rounded():
     moves, staying = plan([disk(gib=0.5), disk(gib=0.5, target="vdb")], [slow], NOTHING)
     assert len(moves) == 2 and not staying
     # The pool already has a GiB, and half of it is in use.
-    taken = Taken({("web", slow.place): GIB // 2}, {("web", slow.place): 1})
+    taken = PoolAmounts({("web", slow.place): GIB // 2}, {("web", slow.place): 1})
     moves, staying = plan([disk(gib=0.5)], [slow._replace(used=1)], taken)
     assert len(moves) == 1 and not staying
 

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Headless Chromium over WebDriver, without a Python package: Debian's chromium and chromium-driver."""
+"""Headless Chromium over WebDriver, without a Python package: Debian's chromium and
+chromium-driver.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,18 @@ import pytest
 START_SECONDS = 60
 CALL_SECONDS = 120
 FLAGS = (
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-    "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage", "--hide-scrollbars",
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-sync",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
     "--window-size=1280,900",
-)  # fmt: skip
+)
 PHONE = 360
 
 
@@ -72,8 +82,11 @@ class Browser:
     def size(self, width, height=900, phone=False):
         self.command(
             "Emulation.setDeviceMetricsOverride",
-            width=width, height=height, deviceScaleFactor=2 if phone else 1, mobile=phone,
-        )  # fmt: skip
+            width=width,
+            height=height,
+            deviceScaleFactor=2 if phone else 1,
+            mobile=phone,
+        )
 
     def media(self, kind="", **features):
         named = [
@@ -111,7 +124,8 @@ def running():
     for program in ("chromium", "chromedriver"):
         if not shutil.which(program):
             pytest.fail(
-                f"the report is tested in a browser, and {program} is missing: tests/setup/setup.sh browser",
+                f"the report is tested in a browser, and {program} is missing: tests/setup/setup.sh"
+                " browser",
                 pytrace=False,
             )
     with socket.socket() as probe:

@@ -228,13 +228,45 @@ def pooled(url):
 def plan():
     """Return a drain of kvm1 as plan_drain_info returns it."""
     moves = [
-        {"uuid": uuid_of(name), "name": name, "state": "running", "live": True, "from_host": "kvm1", "from_node": "kvm1",
-         "host": target, "node": target, "provider": "p", "vcpus": vcpus, "memory_mb": memory, "disk_gb": disk,
-         "server_group": None, "wave": wave, "order": wave, "seconds": 12.0}
-        for name, target, vcpus, memory, disk, wave in (("web1", "kvm2", 2, 1024, 10, 1), ("db1", "kvm6", 1, 2048, 40, 2))
-    ]  # fmt: skip
+        {
+            "uuid": uuid_of(name),
+            "name": name,
+            "state": "running",
+            "live": True,
+            "from_host": "kvm1",
+            "from_node": "kvm1",
+            "host": target,
+            "node": target,
+            "provider": "p",
+            "vcpus": vcpus,
+            "memory_mb": memory,
+            "disk_gb": disk,
+            "server_group": None,
+            "wave": wave,
+            "order": wave,
+            "seconds": 12.0,
+        }
+        for name, target, vcpus, memory, disk, wave in (
+            ("web1", "kvm2", 2, 1024, 10, 1),
+            ("db1", "kvm6", 1, 2048, 40, 2),
+        )
+    ]
     return {
-        "host": "kvm1", "status": "partial", "moves": moves, "extra_moves": 0, "shutdowns": [], "waves": 2, "seconds": 24.0,
-        "unmovable": [{"uuid": "u", "name": NASTY, "state": "paused", "reason": "a PCI device is passed through\u0007"}],
-        "proof": None, "lines": [],
-    }  # fmt: skip
+        "host": "kvm1",
+        "status": "partial",
+        "moves": moves,
+        "extra_moves": 0,
+        "shutdowns": [],
+        "waves": 2,
+        "seconds": 24.0,
+        "unmovable": [
+            {
+                "uuid": "u",
+                "name": NASTY,
+                "state": "paused",
+                "reason": "a PCI device is passed through\u0007",
+            }
+        ],
+        "proof": None,
+        "lines": [],
+    }

@@ -16,7 +16,9 @@ CLASSES = {"VCPU": "vcpus", "MEMORY_MB": "memory_mb", "DISK_GB": "disk_gb"}
 
 
 class Reader(html.parser.HTMLParser):
-    """Tags, attributes and texts; hosts: dict name -> dict class of a <data> -> value, from the table of hosts."""
+    """Tags, attributes and texts; hosts: dict name -> dict class of a <data> -> value, from the
+    table of hosts.
+    """
 
     def __init__(self, content):
         super().__init__(convert_charrefs=True)

@@ -149,7 +149,10 @@ def test_what_is_wrong_with_a_host():
         (
             "kvm3",
             "warning",
-            "its security driver is selinux, most hosts have apparmor: guests with a label of their own do not move between them",
+            (
+                "its security driver is selinux, most hosts have apparmor: guests with a label of"
+                " their own do not move between them"
+            ),
         ),
     }
     assert report["lines"][0] == "error    kvm1: the folder of its instances has 0.2 GiB left."
@@ -189,7 +192,10 @@ GUESTS = (
         (
             {"bandwidth_mib": 1},
             "warning",
-            "with bandwidth_mib 1 of drover_migration, a migration of large can take longer than it may (800 s",
+            (
+                "with bandwidth_mib 1 of drover_migration, a migration of large can take longer"
+                " than it may (800 s"
+            ),
         ),
         (
             {"bandwidth_mib": 1, "timeout_per_gib": 500},
@@ -203,7 +209,10 @@ GUESTS = (
         (
             {"on_timeout": "post_copy"},
             "error",
-            "no migration can begin: The options: on_timeout is post_copy, but post_copy is not true",
+            (
+                "no migration can begin: The options: on_timeout is post_copy, but post_copy is not"
+                " true"
+            ),
         ),
         ({"bandwith_mib": 1}, "error", "did you mean bandwidth_mib?"),
         ("fast", "error", "drover_migration is no mapping"),
@@ -245,7 +254,10 @@ def test_a_clock_is_wrong_only_for_certain(bounds, what):
         ({"host": 7}, "it was not read: its answer has no facts"),
         (
             {"host": {}},
-            "it was not read: its answer cannot be read (machines, security, networks, pools, pools_stopped, secrets, guests)",
+            (
+                "it was not read: its answer cannot be read (machines, security, networks, pools,"
+                " pools_stopped, secrets, guests)"
+            ),
         ),
         ({"host": host(pools=[{}])}, "it was not read: its answer cannot be read (a name)"),
         (
@@ -311,8 +323,14 @@ def test_what_many_hosts_have_is_one_entry():
         }
     )
     assert report["lines"] == [
-        "warning  kvm10, kvm100, kvm101 and 295 more: it lacks the network lan, which web uses: no move to here.",
-        "           Define and start it there: virsh net-define, virsh net-start lan, virsh net-autostart lan.",
+        (
+            "warning  kvm10, kvm100, kvm101 and 295 more: it lacks the network lan, which web uses:"
+            " no move to here."
+        ),
+        (
+            "           Define and start it there: virsh net-define, virsh net-start lan, virsh"
+            " net-autostart lan."
+        ),
         "299 hosts checked: errors: 0, warnings: 298.",
     ]
 
@@ -380,7 +398,10 @@ def test_hosts_that_libvirt_takes_for_one():
             {"addresses": ["10.1.0.2"], "silent": []},
             (
                 "error",
-                "its drover_migration_address m1 is 10.1.0.2, which is no address of it (seen from kvm2, kvm3)",
+                (
+                    "its drover_migration_address m1 is 10.1.0.2, which is no address of it (seen"
+                    " from kvm2, kvm3)"
+                ),
             ),
         ),
         (
@@ -396,7 +417,10 @@ def test_hosts_that_libvirt_takes_for_one():
             {"addresses": [], "silent": []},
             (
                 "warning",
-                "its host name n1, to which guests are sent, cannot be resolved (seen from kvm2, kvm3)",
+                (
+                    "its host name n1, to which guests are sent, cannot be resolved (seen from"
+                    " kvm2, kvm3)"
+                ),
             ),
         ),
         ("10.1.0.1", {"addresses": 5}, None),
@@ -431,7 +455,8 @@ def test_a_missing_driver_is_named_with_what_it_costs_and_its_package():
     )
     assert (
         secret["remedy"]
-        == "Install libvirt-daemon-driver-secret there, and start it: systemctl enable --now virtsecretd.socket"
+        == "Install libvirt-daemon-driver-secret there, and start it: systemctl enable --now"
+        " virtsecretd.socket"
     )
 
 

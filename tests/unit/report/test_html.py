@@ -123,9 +123,10 @@ def test_further_storage_pools_are_summed_by_name_and_a_shared_one_counts_once(p
         .partition("</table>")[0]
     )
     rows = [re.sub(r"<[^>]+>", " ", row).split() for row in shown.split("<tr>")[2:]]
-    assert [row[:2] for row in rows] == [["fast", "2"], ["san", "1"]], (
-        "two disks of hosts, and one pool of both"
-    )
+    assert [row[:2] for row in rows] == [
+        ["fast", "2"],
+        ["san", "1"],
+    ], "two disks of hosts, and one pool of both"
     assert "7 GiB of 1,000 GiB" in " ".join(rows[0]) and "0 GiB of 1,000 GiB" in " ".join(
         rows[1]
     ), rows
@@ -133,8 +134,14 @@ def test_further_storage_pools_are_summed_by_name_and_a_shared_one_counts_once(p
 
 def lease(name):
     return {
-        "name": name, "holder": "ada@<desk>", "process": "secret", "purpose": "drain", "acquired_at": NOW, "renewed_at": NOW, "expires_at": NOW
-    }  # fmt: skip
+        "name": name,
+        "holder": "ada@<desk>",
+        "process": "secret",
+        "purpose": "drain",
+        "acquired_at": NOW,
+        "renewed_at": NOW,
+        "expires_at": NOW,
+    }
 
 
 def looks(found):
@@ -201,7 +208,8 @@ def test_what_needs_a_look_is_ranked(small_url):
         < section.index("host_enable -e drover_host=kvm3")
     )
     assert (
-        'rel="noreferrer" href="https://github.com/drover-compute/drover.compute/blob/main/docs/evacuate.md"'
+        'rel="noreferrer"'
+        ' href="https://github.com/drover-compute/drover.compute/blob/main/docs/evacuate.md"'
         in section
     )
 
@@ -236,7 +244,10 @@ def test_a_resize_that_waits_says_how_it_is_confirmed(small_url):
             .where(table.c.status == "running")
             .values(status="finished", type="resize")
         )
-    confirm = "ansible-playbook drover.compute.instance_resize -e drover_instance=batch -e drover_resize=confirm"
+    confirm = (
+        "ansible-playbook drover.compute.instance_resize -e drover_instance=batch -e"
+        " drover_resize=confirm"
+    )
     assert ("calm", "resize", "batch", confirm) in looks(pages.view(small_url))
 
 
@@ -253,7 +264,9 @@ def test_no_command_has_a_name_that_would_be_interpreted(name):
 
 
 def test_a_maintenance_is_no_alarm(small_url):
-    """Down is red, disabled amber, maintenance blue; a host that reboots in its maintenance is not down."""
+    """Down is red, disabled amber, maintenance blue; a host that reboots in its maintenance is not
+    down.
+    """
     with Store.open(small_url).write() as connection:
         services.record_unreachable(connection, "kvm4", "it reboots", NOW)
     found = {each["host"]: each["kind"] for each in pages.view(small_url)["hosts"]}
@@ -303,8 +316,9 @@ def test_the_page_begins_with_its_age(small_url):
         Reader(content).text.partition("Fleet report\n")[2].partition("Summary")[0].split()
     )
     expected = (
-        "Discovered 2027-01-15 08:00 UTC, 4 min before this page was written. Oldest: kvm3 (up, disabled), 2027-01-15 05:00 UTC, "
-        "3 h before. Never discovered: 1 host. Written 2027-01-15 08:04 UTC."
+        "Discovered 2027-01-15 08:00 UTC, 4 min before this page was written. Oldest: kvm3 (up,"
+        " disabled), 2027-01-15 05:00 UTC, 3 h before. Never discovered: 1 host. Written 2027-01-15"
+        " 08:04 UTC."
     )
     assert expected in text
     assert (
@@ -386,10 +400,19 @@ def test_figures_are_written_in_one_way(small_url):
 def test_older_migrations_are_folded_with_short_words(small_url):
     with Store.open(small_url).write() as connection:
         rows = [
-            {"uuid": bulk.new_uuid(), "instance_uuid": uuid_of(f"vm{n}"), "instance_name": f"vm{n}", "source": "a", "destination": "b",
-             "type": "migration", "status": "completed", "created_at": NOW - n, "updated_at": NOW}
+            {
+                "uuid": bulk.new_uuid(),
+                "instance_uuid": uuid_of(f"vm{n}"),
+                "instance_name": f"vm{n}",
+                "source": "a",
+                "destination": "b",
+                "type": "migration",
+                "status": "completed",
+                "created_at": NOW - n,
+                "updated_at": NOW,
+            }
             for n in range(20)
-        ]  # fmt: skip
+        ]
         bulk.insert(connection, tables.migrations, rows)
     section = (
         page(small_url).decode().partition('<section id="migrations"')[2].partition("</section>")[0]
@@ -408,7 +431,8 @@ def test_a_cell_of_the_heat_map_tells_all(small_url):
     )
     assert (
         cell["text"]
-        == "kvm1: vCPU 75 %, memory 75 %, disk 50 %; physical memory 73 %, physical disk 61 %; up; 2 instances"
+        == "kvm1: vCPU 75 %, memory 75 %, disk 50 %; physical memory 73 %, physical disk 61 %; up;"
+        " 2 instances"
     )
     assert cell["percents"] == {"f": 75, "v": 75, "m": 75, "d": 50, "p": 73} and cell["bands"] == {
         "f": 2,
@@ -493,7 +517,8 @@ def test_decisions_in_a_terminal(decided_url):
     assert "no valid host  of 6 hosts rejected: ComputeFilter 3, CoreFilter 3" in table[2]
     assert "kvm6, which was picked first, was refused" in table[3] and "\u202e" not in table[3]
     assert table[4].endswith(
-        "3 of 6 hosts left by host filters; most free vCPU (1), free disk 90 GiB, most free memory (2.94 GiB)"
+        "3 of 6 hosts left by host filters; most free vCPU (1), free disk 90 GiB, most free memory"
+        " (2.94 GiB)"
     )
 
 

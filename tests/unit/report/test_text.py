@@ -299,14 +299,32 @@ def test_hosts():
         ),
     ]
     assert hosts_table(hosts, 1000)[:2] == [
-        "HOST  STATE              ZONE          VCPU           MEMORY            DISK  INSTANCES  SEEN        FREE VCPU, MEMORY, DISK  REASON",
-        "kvm1  up                 az1, az2   3/4 75%  192/256 MiB 75%    3/10 GiB 30%          1  1 min ago   1, 64 MiB, 7 GiB         -",
+        (
+            "HOST  STATE              ZONE          VCPU           MEMORY            DISK "
+            " INSTANCES  SEEN        FREE VCPU, MEMORY, DISK  REASON"
+        ),
+        (
+            "kvm1  up                 az1, az2   3/4 75%  192/256 MiB 75%    3/10 GiB 30%         "
+            " 1  1 min ago   1, 64 MiB, 7 GiB         -"
+        ),
     ]
     assert within(hosts_table(hosts, 1000), 100) == [
-        "HOST  STATE                  VCPU           MEMORY            DISK  INSTANCES  SEEN        REASON",
-        "kvm1  up                  3/4 75%  192/256 MiB 75%    3/10 GiB 30%          1  1 min ago   -",
-        "kvm2  up, disabled       0/256 0%  1.5/63.5 GiB 2%  0/1,000 GiB 0%          0  never       new fan",
-        "kvm3  down, maintenance         -                -               -          0  2 days ago  patch; no route",
+        (
+            "HOST  STATE                  VCPU           MEMORY            DISK  INSTANCES  SEEN   "
+            "     REASON"
+        ),
+        (
+            "kvm1  up                  3/4 75%  192/256 MiB 75%    3/10 GiB 30%          1  1 min"
+            " ago   -"
+        ),
+        (
+            "kvm2  up, disabled       0/256 0%  1.5/63.5 GiB 2%  0/1,000 GiB 0%          0  never  "
+            "     new fan"
+        ),
+        (
+            "kvm3  down, maintenance         -                -               -          0  2 days"
+            " ago  patch; no route"
+        ),
         "",
         "Free on the hosts that take instances (1 of 3): 1 vCPU, 64 MiB memory, 7 GiB disk.",
     ]
@@ -314,9 +332,10 @@ def test_hosts():
 
 def test_walk_f29_a_host_that_is_down_has_its_next_step():
     hosts = [listed(name, "down", instances=2, down_reason="no route") for name in ("kvm1", "kvm2")]
-    assert hosts_table(hosts, 1000)[-1] == (
-        "kvm1 is down and has instances: ansible-playbook drover.compute.evacuate -e drover_host=kvm1 --check shows how they restart elsewhere. "
-        "The same for kvm2."
+    assert (
+        hosts_table(hosts, 1000)[-1]
+        == "kvm1 is down and has instances: ansible-playbook drover.compute.evacuate -e"
+        " drover_host=kvm1 --check shows how they restart elsewhere. The same for kvm2."
     )
 
 
@@ -388,7 +407,10 @@ def test_instances():
     rows[0]["labels"] = {"tier": "front", "app": "shop"}
     assert instances_table(rows, NODES)[:2] == [
         "INSTANCE  STATE     HOST           VCPU   MEMORY   DISK  GROUP  PROJECT  LABELS",
-        "web1      running   kvm1              1   64 MiB  1 GiB  web    -        app=shop, tier=front",
+        (
+            "web1      running   kvm1              1   64 MiB  1 GiB  web    -        app=shop,"
+            " tier=front"
+        ),
     ]
     # Shown only if there is room.
     assert within(instances_table(rows, NODES), 80)[0].endswith("GROUP  PROJECT")

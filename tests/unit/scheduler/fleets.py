@@ -129,7 +129,8 @@ def provide(columns, rc, *providers):
     """Let nodes take a class from nested and sharing providers as well as from their own,
     and show the values of the store.
 
-    :param providers: dicts name, total, used, hosts (rows of the nodes), shared (bool), and more fields of an inventory.
+    :param providers: dicts name, total, used, hosts (rows of the nodes), shared (bool), and more
+        fields of an inventory.
     """
     column = columns["resources"].setdefault(rc, {})
     size = len(columns["host"])

@@ -66,7 +66,10 @@ def test_simple_takes_the_fewest_cores_up_to_max_cores():
     assert hosts(decide(fleet(*nodes), *batch, driver="simple")) == "bcb"
     with pytest.raises(
         NoValidHost,
-        match=r"least loaded host, b, has 2 vCPU in use, and with 3 more it would pass max_cores \(4\)",
+        match=(
+            r"least loaded host, b, has 2 vCPU in use, and with 3 more it would pass max_cores"
+            r" \(4\)"
+        ),
     ):
         decide(fleet(*nodes), batch[0], driver="simple", max_cores=4)
     isolation = {
@@ -286,7 +289,10 @@ def test_traits_of_a_tpm_and_secure_boot():
     )
     with pytest.raises(
         NoValidHost,
-        match=r"required_traits rejected 3 \(asked COMPUTE_SECURITY_TPM_1_2, COMPUTE_SECURITY_TPM_TIS\)",
+        match=(
+            r"required_traits rejected 3 \(asked COMPUTE_SECURITY_TPM_1_2,"
+            r" COMPUTE_SECURITY_TPM_TIS\)"
+        ),
     ):
         names({"hw:tpm_version": "1.2"})
 

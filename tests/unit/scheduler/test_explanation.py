@@ -76,7 +76,9 @@ HINTS = (
 
 
 def a_fleet(rng):
-    """Return as many hosts as a failure has room for, with values for all that host filters read."""
+    """Return as many hosts as a failure has room for, with values for all that host filters
+    read.
+    """
     nodes = []
     for number in range(rng.randint(1, NEAREST)):
         more = {"used": {key: rng.randint(0, 4) for key in ("vcpus", "memory_mb", "disk_gb")}}

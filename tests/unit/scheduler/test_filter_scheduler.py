@@ -101,7 +101,8 @@ def test_consumption_between_instances_of_a_batch():
     first = request("first", vcpus=4, memory_mb=16384, disk_gb=10)
     chosen = decide(fleet(*THREE), first, request("second"), max_attempts=1)
     assert hosts_of(chosen) == ["b", "a"]
-    # b now: CPU 10, RAM 15360 (still the largest), disk 1024*min(190, 40) = 40960, one build under way
+    # b now: CPU 10, RAM 15360 (still the largest), disk 1024*min(190, 40) = 40960, one build under
+    # way
     assert shown(chosen[1]) == {
         "a": near(1 + 7680 / 15360 + 0.15),
         "b": near(10 / 28 + 1 + 0.1 - 1),
@@ -358,8 +359,9 @@ def test_failure_names_the_counts_and_the_nearest_misses():
         host("kvm3", memory_mb=128, used={"memory_mb": 112}),
     ]
     failure = refusal(fleet(*nodes), request("web3"))
-    assert str(failure) == (
-        "No valid host for web3 (1 vCPU, 64 MiB, 1 GiB): of 3 hosts, ComputeFilter rejected 1, "
+    assert (
+        str(failure)
+        == "No valid host for web3 (1 vCPU, 64 MiB, 1 GiB): of 3 hosts, ComputeFilter rejected 1, "
         "RamFilter rejected 2; nearest misses: kvm2 (RAM: asked 64 MiB, 32 MiB free of 96), "
         "kvm3 (RAM: asked 64 MiB, 16 MiB free of 128), kvm1 (disabled, 'bad fan')."
     )
@@ -405,8 +407,8 @@ def test_a_request_no_host_could_ever_hold():
     failure = refusal(fleet(*nodes), request(memory_mb=8192))
     assert failure.explanation["never"]
     assert (
-        "no host could ever hold it: the biggest for it, big, has 16 vCPU, 4096 MiB, 50 GiB when it is empty"
-        in str(failure)
+        "no host could ever hold it: the biggest for it, big, has 16 vCPU, 4096 MiB, 50 GiB when it"
+        " is empty" in str(failure)
     )
     assert not refusal(fleet(*nodes), request(memory_mb=2048)).explanation["never"]
 

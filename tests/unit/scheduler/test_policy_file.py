@@ -127,7 +127,10 @@ def test_a_filter_that_raises_names_itself_and_the_host(tmp_path):
         (
             "y_filter.py",
             "",
-            "names 'XFilter' under 'enabled_filters', which does not exist .did you mean YFilter.*; there are: .*YFilter",
+            (
+                "names 'XFilter' under 'enabled_filters', which does not exist .did you mean"
+                " YFilter.*; there are: .*YFilter"
+            ),
         ),
     ],
 )

@@ -97,18 +97,27 @@ def test_amounts_from_the_command_line_are_text():
         ({"vcpus": 0}, "'vcpus' must be a whole number from 1 to 2147483647, not 0"),
         (
             {"memory_mb": -64},
-            "'memory_mb' must be a whole number of MiB from 1 to 2147483647, or a size such as 512MiB, 4GiB or 2T, not -64",
+            (
+                "'memory_mb' must be a whole number of MiB from 1 to 2147483647, or a size such as"
+                " 512MiB, 4GiB or 2T, not -64"
+            ),
         ),
         ({"memory_mb": 1.5}, "'memory_mb' must be a whole number"),
         ({"memory_mb": "lots"}, "'memory_mb' must be a whole number"),
         ({"vcpus": True}, "'vcpus' must be a whole number"),
         (
             {"disk_gb": -1},
-            "'disk_gb' must be a whole number of GiB from 0 to 2147483647, or a size such as 512MiB, 4GiB or 2T, not -1",
+            (
+                "'disk_gb' must be a whole number of GiB from 0 to 2147483647, or a size such as"
+                " 512MiB, 4GiB or 2T, not -1"
+            ),
         ),
         (
             {"disk_gb": 2**40},
-            "'disk_gb' must be a whole number of GiB from 0 to 2147483647, or a size such as 512MiB, 4GiB or 2T, not 1099511627776",
+            (
+                "'disk_gb' must be a whole number of GiB from 0 to 2147483647, or a size such as"
+                " 512MiB, 4GiB or 2T, not 1099511627776"
+            ),
         ),
         ({"uuid": "nonsense"}, "'uuid' must be a uuid such as"),
         ({"number": 3}, "unknown key number"),

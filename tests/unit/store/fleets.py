@@ -43,7 +43,9 @@ def domain(name, vcpus=1, memory_mb=64, disk_gb=0, **more):
 
 
 def host(name, *domains, vcpus=4, memory_mb=4096, local_gb=100, **more):
-    """Return a compute node as compute_node takes it in a list of nodes; without over-commitment."""
+    """Return a compute node as compute_node takes it in a list of nodes; without
+    over-commitment.
+    """
     size = {"vcpus": vcpus, "memory_mb": memory_mb, "local_gb": local_gb}
     return {"host": name, "cpu_allocation_ratio": 1.0, "domains": list(domains), **size, **more}
 

@@ -81,7 +81,9 @@ def test_a_new_store_that_has_not_read_one(prepared_url):
 
 
 def test_a_host_that_is_gone_for_good(prepared_url):
-    """The refusal names the command that removes the host from the store, and that command helps."""
+    """The refusal names the command that removes the host from the store, and that command
+    helps.
+    """
     read(prepared_url, "kvm1")
     known(prepared_url, "kvm2")
     said = refused(prepared_url, "web")
@@ -124,7 +126,8 @@ def test_a_rule_that_does_not_exist_is_not_lifted(prepared_url):
     sentence = refused(prepared_url, "web", force=["unread_host"])
     assert (
         sentence
-        == "There is no rule named unread_host to lift; the rules are unread_hosts. Nothing was changed."
+        == "There is no rule named unread_host to lift; the rules are unread_hosts. Nothing was"
+        " changed."
     )
 
 
@@ -466,7 +469,9 @@ def test_a_host_that_was_off_in_a_backup_may_be_on(prepared_url):
 
 
 def told(url, **instances):
-    """Look at hosts with so many instances; return the kinds of facts that the store does not know."""
+    """Look at hosts with so many instances; return the kinds of facts that the store does not
+    know.
+    """
     with Store.open(url).write() as connection:
         continuity.notice(connection, time.time())
         return continuity.forgotten(connection, instances)
@@ -505,7 +510,9 @@ def test_an_instance_that_is_unknown_is_not_called_gone_before_all_are_read(prep
     known(prepared_url, "kvm2")
     with pytest.raises(
         AnsibleActionFail,
-        match="Not in the store: web. Nothing was removed: kvm2 was not read since the store was made",
+        match=(
+            "Not in the store: web. Nothing was removed: kvm2 was not read since the store was made"
+        ),
     ) as caught:
         run("instance", **arguments)
     result = getattr(caught.value, "_result", None) or caught.value.result

@@ -541,7 +541,9 @@ def test_safety_12_a_client_that_stopped_holds_nobody_up_for_ever(postgres, toge
 
 
 def limits(url):
-    """Return the settings of a step that writes: (limits of the server, options of the connection)."""
+    """Return the settings of a step that writes: (limits of the server, options of the
+    connection).
+    """
     with Store.open(url).write() as connection:
         shown = {
             name: connection.exec_driver_sql(f"SHOW {name}").scalar_one() for name in engine.LIMITS

@@ -253,8 +253,11 @@ def test_safety_02_a_disk_that_others_are_backed_by_is_planned_as_one_that_canno
         return {each["name"]: each["reason"] for each in found["unmovable"]}
 
     assert plan(template, *clones) == {
-        "tmpl": "one of its disks backs clone0, clone1, clone2 and 2 more on its host and is not known to be on shared storage, "
-        "so it cannot be copied away; move what it backs first, or declare its pool with drover_shared_pools"
+        "tmpl": (
+            "one of its disks backs clone0, clone1, clone2 and 2 more on its host and is not known"
+            " to be on shared storage, so it cannot be copied away; move what it backs first, or"
+            " declare its pool with drover_shared_pools"
+        )
     }
     assert (
         plan(template, *clones, pools=[{"name": "p", "path": "/", "shared_id": "declared:p"}]) == {}

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Labels in the store, on both databases: the writes of a discovery, and the result of a selector."""
+"""Labels in the store, on both databases: the writes of a discovery, and the result of a
+selector.
+"""
 
 from __future__ import annotations
 
@@ -137,7 +139,8 @@ def test_labels_of_a_domain_that_cannot_be_read_are_named_and_ignored(prepared_u
     assert len(report["warnings"]) == 1
     said = report["warnings"][0]
     assert said.startswith(
-        f"Instance web ({fleets.uuid_of('web')}): these parts of its labels cannot be read, and were ignored: 'b ad=x', 'tier=1', 'tier=2'. A key"
+        f"Instance web ({fleets.uuid_of('web')}): these parts of its labels cannot be read, and"
+        " were ignored: 'b ad=x', 'tier=1', 'tier=2'. A key"
     )
     fleets.discover(prepared_url, *nodes)
     assert of_instances(prepared_url) == {"web": {"project": "web"}}
@@ -182,7 +185,8 @@ def test_what_selects_none_is_refused_with_the_nearest_key(prepared_url):
     said = refused(prepared_url, "projct=web")
     assert (
         said
-        == "The selector projct=web selects no instance. No instance has a label projct (did you mean project?). Nothing was done."
+        == "The selector projct=web selects no instance. No instance has a label projct (did you"
+        " mean project?). Nothing was done."
     )
 
 

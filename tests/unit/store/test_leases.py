@@ -18,7 +18,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border imp
     lease_holder as actor_module,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import (
-    Actor,
+    LeaseHolder,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
@@ -61,7 +61,10 @@ def test_a_second_one_is_told_who_is_at_work(store, take):
     assert take(actor("a"), 1100) == {"changed": False, "taken_over": None}
     with pytest.raises(
         DroverError,
-        match=r"kvm1 is being worked on by a@ctrl \(drain\), since 200 s, last heard of 100 s ago.*ends in 201 s",
+        match=(
+            r"kvm1 is being worked on by a@ctrl \(drain\), since 200 s, last heard of 100 s"
+            r" ago.*ends in 201 s"
+        ),
     ):
         take(actor("b"), 1200)
     with store.read() as connection:
@@ -115,9 +118,9 @@ def test_only_the_holder_gives_it_back(store, take):
 def test_a_process_is_gone_when_it_ended(store):
     child = multiprocessing.get_context("fork").Process(target=lambda: None)
     child.start()
-    process = Actor(child.pid).process
+    process = LeaseHolder(child.pid).process
     child.join()
-    me = Actor(os.getpid())
+    me = LeaseHolder(os.getpid())
     assert me.lives(process) is False
     assert me.lives(me.process) is True
     # The processes of another machine, or of another boot, are not known.
@@ -126,20 +129,20 @@ def test_a_process_is_gone_when_it_ended(store):
 
 
 def test_the_number_of_a_process_that_is_another_ones_by_now():
-    process = Actor(os.getpid()).process
-    assert Actor(os.getpid()).lives(process.rpartition(":")[0] + ":1") is False
+    process = LeaseHolder(os.getpid()).process
+    assert LeaseHolder(os.getpid()).lives(process.rpartition(":")[0] + ":1") is False
 
 
 def test_safety_07_a_process_that_cannot_be_seen_is_not_gone(monkeypatch):
     """With hidepid=2 /proc shows nothing of the processes of other users."""
     child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
     child.start()
-    other = Actor(child.pid).process
+    other = LeaseHolder(child.pid).process
     monkeypatch.setattr(actor_module, "_started", lambda pid: "")
-    assert Actor(os.getpid()).lives(other) is None
+    assert LeaseHolder(os.getpid()).lives(other) is None
     child.kill()
     child.join()
-    assert Actor(os.getpid()).lives(other) is False
+    assert LeaseHolder(os.getpid()).lives(other) is False
 
 
 def test_safety_18_the_clock_of_a_controller_takes_no_lease_over(store, monkeypatch):
@@ -163,7 +166,7 @@ def test_safety_18_the_clock_of_a_controller_takes_no_lease_over(store, monkeypa
         ):
             leases.take(connection, "kvm1", actor("b"), "drain")
         monkeypatch.setattr(clock, "TOLERANCE", 3600)
-        with pytest.raises(leases.Held):
+        with pytest.raises(leases.LeaseHeld):
             leases.take(connection, "kvm1", actor("b"), "drain")
         (row,) = leases.read(connection)
         assert (
@@ -199,13 +202,15 @@ def test_of_many_at_once_one_gets_it(prepared_url):
 
 
 def _orphan(ours, line):
-    """Act as the worker of a playbook that is killed; send the name of the holder before and after."""
-    line.send(Actor.of_this_task().holder)
+    """Act as the worker of a playbook that is killed; send the name of the holder before and
+    after.
+    """
+    line.send(LeaseHolder.of_this_task().holder)
     os.kill(ours, signal.SIGKILL)
     while os.getppid() == ours:
         time.sleep(0.01)
     try:
-        line.send(Actor.of_this_task().holder)
+        line.send(LeaseHolder.of_this_task().holder)
     except DroverError as problem:
         line.send(str(problem))
 

@@ -199,15 +199,19 @@ def test_a_drain_counts_disks_and_cold_moves_by_measured_rates(prepared_url):
         == plan["estimate"]
         == [
             "Expected to take about 3 h 13 min.",
-            "Copies 1.21 TiB: memory, disks of running instances, disks of instances that are shut off at 110 MiB/s, assumed.",
+            (
+                "Copies 1.21 TiB: memory, disks of running instances, disks of instances that are"
+                " shut off at 110 MiB/s, assumed."
+            ),
         ]
     )
     for to, disk_mib in (("kvm1", 0), ("kvm2", 50_000), ("kvm1", 0)):
         moved(prepared_url, "old", to, 4096, disk_mib, 42.0 if not disk_mib else 2 + 54_096 / 200)
     moved(prepared_url, "old", "kvm2", 0, 100_000, 1002.0, "migration")
     plan = drain(prepared_url)
-    assert plan["estimate"][1] == (
-        "Copies 1.21 TiB: memory at 102 MiB/s, measured over 2 moves of the fleet; "
+    assert (
+        plan["estimate"][1]
+        == "Copies 1.21 TiB: memory at 102 MiB/s, measured over 2 moves of the fleet; "
         "disks of running instances at 200 MiB/s, measured over 1 move of the fleet; "
         "disks of instances that are shut off at 100 MiB/s, measured over 1 move of the fleet."
     )

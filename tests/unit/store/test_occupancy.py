@@ -65,7 +65,9 @@ def test_safety_03_one_that_is_on_its_way(prepared_url):
     "state", ["running", "paused", "crashed", "pmsuspended", "nostate", "shutdown"]
 )
 def test_safety_03_one_that_is_there_twice(prepared_url, state):
-    """The store has it on the first host that showed it. In every state except shutoff it may run."""
+    """The store has it on the first host that showed it. In every state except shutoff it may
+    run.
+    """
     fleets.discover(prepared_url, host("kvm2", domain("web")), host("kvm1"))
     fleets.discover(prepared_url, host("kvm1", domain("web", state=state)), now=NOW + 1)
     assert occupants(prepared_url, "kvm1")["running"] == ["web"]

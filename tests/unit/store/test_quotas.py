@@ -88,9 +88,11 @@ def test_a_claim_beyond_the_limit_is_refused_with_the_figures(fleet_url):
     claim(fleet_url, "a", vcpus=3)
     before = fleets.snapshot(fleet_url)
     said = refusal(claim, fleet_url, "b", vcpus=2)
-    assert said == (
-        "Project shop has a limit of 4 for cores. It uses 3, and 2 more are wanted. Nothing was claimed. Remove instances of the project, ask "
-        "for less, or raise the limit with drover.compute.quota, project shop."
+    assert (
+        said
+        == "Project shop has a limit of 4 for cores. It uses 3, and 2 more are wanted. Nothing was"
+        " claimed. Remove instances of the project, ask for less, or raise the limit with"
+        " drover.compute.quota, project shop."
     )
     assert fleets.snapshot(fleet_url) == before
     claim(fleet_url, "c", vcpus=1)

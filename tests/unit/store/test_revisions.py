@@ -26,8 +26,8 @@ from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import host, selection, uuid_of
 
 REVISIONS = sorted(schema.revisions())
-# A revision of a later version, made up: there is something to upgrade to before the first change of
-# the schema. It moves data too.
+# A revision of a later version, made up: there is something to upgrade to before the first change
+# of the schema. It moves data too.
 NEXT = "9000"
 NEXT_TEXT = f'''"""A made-up revision: a column, a table, and the data in them."""
 
@@ -59,7 +59,8 @@ def next_version(tmp_path, monkeypatch):
 # The rows that were written into a store of each revision; a later revision has the rows of the
 # earlier ones too.
 ROWS = {
-    "0100": f"""
+    "0100": (
+        f"""
 INSERT INTO services (id, uuid, host, "binary", disabled, forced_down, maintenance, status_before_drain, last_seen_up, created_at)
 VALUES (1, '{uuid_of("s1")}', 'kvm1', 'libvirtd', false, false, false, NULL, 1700000000.25, 1700000000.0);
 INSERT INTO services (id, uuid, host, "binary", disabled, disabled_reason, forced_down, maintenance, status_before_drain,
@@ -170,7 +171,8 @@ VALUES (1, 1700000002.5, 'move', '{uuid_of("web")}', 'web', 'kvm1', 'kvm2', 'liv
  'ansible-playbook drover.compute.drain -e drover_host=kvm1', 'new memory', '{{"id": "42", "user": "alice"}}');
 INSERT INTO actions (id, created_at, kind, message, "user", controller, command, reason)
 VALUES (2, 1700000003.5, 'run', 'drain', 'root', 'ctl1', 'ansible-playbook site.yml', '');
-""",
+"""
+    ),
 }
 
 
@@ -204,7 +206,8 @@ def build(url, revision):
                 if "id" in {column["name"] for column in sa.inspect(connection).get_columns(table)}:
                     connection.execute(
                         sa.text(
-                            f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), (SELECT max(id) FROM {table}))"
+                            f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), (SELECT"
+                            f" max(id) FROM {table}))"
                         )
                     )
     by_table = contents(url)
@@ -215,7 +218,9 @@ def build(url, revision):
 
 
 def contents(url, columns=None):
-    """Return all rows of all tables, or of some with some columns: dict table -> (columns, rows)."""
+    """Return all rows of all tables, or of some with some columns: dict table -> (columns,
+    rows).
+    """
     by_table = {}
     with raw(url).connect() as connection:
         quote = connection.dialect.identifier_preparer.quote
@@ -244,8 +249,8 @@ def test_every_row_is_there_after_an_upgrade(next_version, store_url, revision):
     assert contents(store_url)["owners"] == (["name"], ["('p',)"])
     with raw(store_url).connect() as connection:
         wrong = connection.exec_driver_sql(
-            "SELECT i.id FROM inventories i WHERE i.used <> coalesce((SELECT sum(a.used) FROM allocations a"
-            " WHERE a.provider_id = i.provider_id AND a.class_id = i.class_id), 0)"
+            "SELECT i.id FROM inventories i WHERE i.used <> coalesce((SELECT sum(a.used) FROM"
+            " allocations a WHERE a.provider_id = i.provider_id AND a.class_id = i.class_id), 0)"
         ).all()
     assert wrong == []
 

@@ -317,7 +317,10 @@ def test_a_row_that_is_there_twice_is_refused(fleet_url, tmp_path):
     seal(tmp_path / "x")
     with pytest.raises(
         DroverError,
-        match="row of instances that the database refuses: UNIQUE constraint failed.*nothing was imported",
+        match=(
+            "row of instances that the database refuses: UNIQUE constraint failed.*nothing was"
+            " imported"
+        ),
     ):
         load(url, tmp_path / "x")
     with pytest.raises(DroverError, match="discover"), Store.open(url).read():

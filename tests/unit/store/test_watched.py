@@ -56,7 +56,9 @@ def test_who_may_be_down_on_purpose(url):
 
 
 def test_a_host_whose_evacuation_was_killed_is_not_quiet_before_it_is_empty(url):
-    """An evacuation records the host as drained, switched off and forced down before it restarts anything."""
+    """An evacuation records the host as drained, switched off and forced down before it restarts
+    anything.
+    """
 
     def evacuate(connection):
         event = power.begin(connection, "kvm1", "fence", "redfish", None, fleets.NOW)

@@ -67,8 +67,10 @@ def after_a_restart(url):
 def test_walk_f08_what_ran_and_is_off_is_named_with_the_command(url):
     assert after_a_restart(url) == ["web1", "web2", "web10"]
     (said,) = of_store(url)
-    assert said == (
-        f"kvm1 was restarted: web1, web2, web10 ran before and went down with it. To start them: {COMMAND}web1,web2,web10"
+    assert (
+        said
+        == "kvm1 was restarted: web1, web2, web10 ran before and went down with it. To start them:"
+        f" {COMMAND}web1,web2,web10"
     )
     # The name stays until a person acts, for any number of discoveries.
     assert after_a_restart(url) == ["web1", "web2", "web10"]

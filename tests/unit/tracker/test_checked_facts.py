@@ -31,8 +31,19 @@ from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 
 PLUGINS = pathlib.Path(__file__).resolve().parents[3] / "plugins"
-DISK = {"target": "vda", "device": "disk", "bus": "virtio", "type": "file", "source": "/srv/web.qcow2", "format": "qcow2", "cache": None,
-        "readonly": False, "shareable": False, "capacity_bytes": 2**40, "allocation_bytes": 200704}  # fmt: skip
+DISK = {
+    "target": "vda",
+    "device": "disk",
+    "bus": "virtio",
+    "type": "file",
+    "source": "/srv/web.qcow2",
+    "format": "qcow2",
+    "cache": None,
+    "readonly": False,
+    "shareable": False,
+    "capacity_bytes": 2**40,
+    "allocation_bytes": 200704,
+}
 FILE = {
     "type": "file",
     "source": "/srv/vars",
@@ -58,27 +69,112 @@ FACTS = {
     "hypervisor_version": 7002011,
     "libvirt_version": 9000000,
     "host_uuid": fleets.uuid_of("host"),
-    "cpu": {"arch": "x86_64", "model": "EPYC-v4", "vendor": "AMD", "features": ["aes", "sse4.1"], "count": 2, "online": [0, 1], "mhz": 2000,
-            "topology": {"cells": 1, "sockets": 1, "cores": 2, "threads": 1}},
+    "cpu": {
+        "arch": "x86_64",
+        "model": "EPYC-v4",
+        "vendor": "AMD",
+        "features": ["aes", "sse4.1"],
+        "count": 2,
+        "online": [0, 1],
+        "mhz": 2000,
+        "topology": {"cells": 1, "sockets": 1, "cores": 2, "threads": 1},
+    },
     "memory_mb": 24576,
     "memory_used_mb": -3,
-    "numa_cells": [{"id": 0, "memory_mb": 24576, "cpus": [{"id": 0, "socket": 0, "core": 0, "siblings": [0]}],
-                    "pages": [{"size_kb": 4, "count": 2**33}]}],
-    "storage": {"instances_path": "/srv", "total_gb": 100, "used_gb": 40, "free_gb": 60, "shared_id": None, "disk_available_least_gb": -5},
-    "pools": [{"name": "default", "uuid": fleets.uuid_of("pool"), "type": "dir", "state": "running", "path": "/srv", "shared_id": "nfs:a:/x",
-               "capacity_gb": 100.3, "allocation_gb": 40, "available_gb": 60.2, "autostart": True, "persistent": True}],
-    "missing_drivers": [{"driver": "secret", "package": "a (Debian, Ubuntu) or b (Fedora, RHEL, SUSE)", "daemon": "virtsecretd"}],
+    "numa_cells": [
+        {
+            "id": 0,
+            "memory_mb": 24576,
+            "cpus": [{"id": 0, "socket": 0, "core": 0, "siblings": [0]}],
+            "pages": [{"size_kb": 4, "count": 2**33}],
+        }
+    ],
+    "storage": {
+        "instances_path": "/srv",
+        "total_gb": 100,
+        "used_gb": 40,
+        "free_gb": 60,
+        "shared_id": None,
+        "disk_available_least_gb": -5,
+    },
+    "pools": [
+        {
+            "name": "default",
+            "uuid": fleets.uuid_of("pool"),
+            "type": "dir",
+            "state": "running",
+            "path": "/srv",
+            "shared_id": "nfs:a:/x",
+            "capacity_gb": 100.3,
+            "allocation_gb": 40,
+            "available_gb": 60.2,
+            "autostart": True,
+            "persistent": True,
+        }
+    ],
+    "missing_drivers": [
+        {
+            "driver": "secret",
+            "package": "a (Debian, Ubuntu) or b (Fedora, RHEL, SUSE)",
+            "daemon": "virtsecretd",
+        }
+    ],
     "missing_pool_types": {"iscsi-direct": "libvirt-daemon-driver-storage-iscsi-direct"},
-    "networks": [{"name": "default", "uuid": fleets.uuid_of("net"), "bridge": None, "active": True}],
+    "networks": [
+        {"name": "default", "uuid": fleets.uuid_of("net"), "bridge": None, "active": True}
+    ],
     "supported_instances": [["x86_64", "kvm", "hvm"]],
-    "pci_devices": [{"address": "0000:3b:00.0", "product": "Ünlimited <GPU>", "mdev_types": [], "iommu_group": 12, "numa_node": None}],
+    "pci_devices": [
+        {
+            "address": "0000:3b:00.0",
+            "product": "Ünlimited <GPU>",
+            "mdev_types": [],
+            "iommu_group": 12,
+            "numa_node": None,
+        }
+    ],
     "mdev_devices": [],
     "untold_domains": [],
-    "domains": [{**fleets.domain("web"), "disks": [DISK], "other_files": [FILE], "interfaces": [NIC], "hostdevs": [], "metadata": {"project": "shop\n2"},
-                 "title": "tät", "xml": "<domain>\n\t</domain>", "persistent": True}],
-}  # fmt: skip
-HOSTILE = ["", "\0", "a\0b", "\ud800", "x" * 300, "../../etc/passwd", "kvm2/system?command=/tmp/evil&no_verify=1#", "-oProxyCommand=x",
-           "{{ lookup('pipe', 'id') }}", "a b", "a\nb", "[::1]", "kvm2@", "%2e", 7, -1, 2**70, 1.5, float("nan"), True, None, [], {}, [[]]]  # fmt: skip
+    "domains": [
+        {
+            **fleets.domain("web"),
+            "disks": [DISK],
+            "other_files": [FILE],
+            "interfaces": [NIC],
+            "hostdevs": [],
+            "metadata": {"project": "shop\n2"},
+            "title": "tät",
+            "xml": "<domain>\n\t</domain>",
+            "persistent": True,
+        }
+    ],
+}
+HOSTILE = [
+    "",
+    "\0",
+    "a\0b",
+    "\ud800",
+    "x" * 300,
+    "../../etc/passwd",
+    "kvm2/system?command=/tmp/evil&no_verify=1#",
+    "-oProxyCommand=x",
+    "{{ lookup('pipe', 'id') }}",
+    "a b",
+    "a\nb",
+    "[::1]",
+    "kvm2@",
+    "%2e",
+    7,
+    -1,
+    2**70,
+    1.5,
+    float("nan"),
+    True,
+    None,
+    [],
+    {},
+    [[]],
+]
 
 
 def reported(**changes):
@@ -95,9 +191,26 @@ def test_what_hypervisors_really_say_passes():
 
 @pytest.mark.parametrize(
     "name",
-    ["kvm3/system?command=/tmp/evil.sh&no_verify=1#", "kvm3:22", "root@kvm3", "kvm 3", "kvm3\n", "-oProxyCommand=x", "", ".", "kvm3%", "kvm\0", None, 5,
-     "[::1]", "kvm3?", "kvm3#", "ümlaut", "x" * 256],
-)  # fmt: skip
+    [
+        "kvm3/system?command=/tmp/evil.sh&no_verify=1#",
+        "kvm3:22",
+        "root@kvm3",
+        "kvm 3",
+        "kvm3\n",
+        "-oProxyCommand=x",
+        "",
+        ".",
+        "kvm3%",
+        "kvm\0",
+        None,
+        5,
+        "[::1]",
+        "kvm3?",
+        "kvm3#",
+        "ümlaut",
+        "x" * 256,
+    ],
+)
 def test_safety_10_a_host_name_has_a_strict_form(name):
     with pytest.raises(
         DroverError, match="^Host kvm1: hypervisor_hostname must be the name of a host"
@@ -244,19 +357,56 @@ def test_safety_10_a_fact_of_a_host_that_cannot_be(path, values):
 
 @pytest.mark.parametrize(
     "change",
-    [{"uuid": "../../../etc/passwd"}, {"uuid": None}, {"uuid": ["a"]}, {"name": None}, {"name": 5}, {"vcpus": -1}, {"vcpus": "2"}, {"memory_mb": 2**40},
-     {"state": "dancing"}, {"disks": "x"}, {"disks": [5]}, {"disks": [{**DISK, "capacity_bytes": -1}]}, {"disks": [{**DISK, "source": "/a\0b"}]},
-     {"disks": [{**DISK, "source": ["/a"]}]}, {"disks": [{**DISK, "path": 5}]}, {"disks": [{**DISK, "shared_id": []}]},
-     {"disks": [{**DISK, "chain": ["/a"]}]}, {"disks": [{**DISK, "chain": [{"path": None}]}]},
-     {"other_files": "x"}, {"other_files": [5]}, {"other_files": [{**FILE, "source": ""}]}, {"other_files": [{**FILE, "source": "/a\0b"}]},
-     {"other_files": [{**FILE, "path": "/" + "x" * 5000}]}, {"other_files": [{**FILE, "type": "odd"}]}, {"other_files": [{**FILE, "written": 1}]},
-     {"other_files": [{**FILE, "chain": [{}]}]}, {"other_files": [FILE] * 10_001},
-     {"metadata": ["x"]}, {"metadata": {"project": 5}}, {"xml": 5}, {"xml": "x" * 2**23}, {"persistent": "no"},
-     {"interfaces": [{**NIC, "mac": 5}]}, {"hostdevs": [{"address": {"a": float("inf")}}]}, {"hostdevs": [{"type": "pci", "address": ["a"]}]},
-     {"numa": 5}, {"numa": {"cpuset": "0-3"}}, {"numa": {"vcpu_pins": [1]}}, {"numa": {"vcpu_pins": {"a": [1]}}}, {"numa": {"vcpu_pins": {"0": [-1]}}},
-     {"numa": {"memory": [0]}}, {"numa": {"memory": {"nodes": ["0"]}}}, {"numa": {"cells": [{"id": 0}]}}, {"numa": {"cells": [{"id": 0, "memory_mb": 1}]}},
-     {"numa": {"cells": [{"id": 0, "memory_mb": 1, "cpus": [0]}] * 2}}, {"numa": {"pages": [{"size_kb": -1}]}}, {"numa": {"pages": [{"size_kb": 4}]}}],
-)  # fmt: skip
+    [
+        {"uuid": "../../../etc/passwd"},
+        {"uuid": None},
+        {"uuid": ["a"]},
+        {"name": None},
+        {"name": 5},
+        {"vcpus": -1},
+        {"vcpus": "2"},
+        {"memory_mb": 2**40},
+        {"state": "dancing"},
+        {"disks": "x"},
+        {"disks": [5]},
+        {"disks": [{**DISK, "capacity_bytes": -1}]},
+        {"disks": [{**DISK, "source": "/a\0b"}]},
+        {"disks": [{**DISK, "source": ["/a"]}]},
+        {"disks": [{**DISK, "path": 5}]},
+        {"disks": [{**DISK, "shared_id": []}]},
+        {"disks": [{**DISK, "chain": ["/a"]}]},
+        {"disks": [{**DISK, "chain": [{"path": None}]}]},
+        {"other_files": "x"},
+        {"other_files": [5]},
+        {"other_files": [{**FILE, "source": ""}]},
+        {"other_files": [{**FILE, "source": "/a\0b"}]},
+        {"other_files": [{**FILE, "path": "/" + "x" * 5000}]},
+        {"other_files": [{**FILE, "type": "odd"}]},
+        {"other_files": [{**FILE, "written": 1}]},
+        {"other_files": [{**FILE, "chain": [{}]}]},
+        {"other_files": [FILE] * 10_001},
+        {"metadata": ["x"]},
+        {"metadata": {"project": 5}},
+        {"xml": 5},
+        {"xml": "x" * 2**23},
+        {"persistent": "no"},
+        {"interfaces": [{**NIC, "mac": 5}]},
+        {"hostdevs": [{"address": {"a": float("inf")}}]},
+        {"hostdevs": [{"type": "pci", "address": ["a"]}]},
+        {"numa": 5},
+        {"numa": {"cpuset": "0-3"}},
+        {"numa": {"vcpu_pins": [1]}},
+        {"numa": {"vcpu_pins": {"a": [1]}}},
+        {"numa": {"vcpu_pins": {"0": [-1]}}},
+        {"numa": {"memory": [0]}},
+        {"numa": {"memory": {"nodes": ["0"]}}},
+        {"numa": {"cells": [{"id": 0}]}},
+        {"numa": {"cells": [{"id": 0, "memory_mb": 1}]}},
+        {"numa": {"cells": [{"id": 0, "memory_mb": 1, "cpus": [0]}] * 2}},
+        {"numa": {"pages": [{"size_kb": -1}]}},
+        {"numa": {"pages": [{"size_kb": 4}]}},
+    ],
+)
 def test_safety_10_a_bad_domain_is_left_out_and_hides_no_other(change):
     bad = {**copy.deepcopy(FACTS["domains"][0]), **change}
     report = reported(domains=[fleets.domain("a"), bad, fleets.domain("b")])

@@ -76,19 +76,46 @@ def test_which_cpus_serve_what(options, shared, pinned, vcpu, pcpu):
 @pytest.mark.parametrize(
     "options, sentence",
     [
-        ({"vcpu_pin_set": "0-3", "cpu_dedicated_set": "4-7"}, "vcpu_pin_set .* does not go with cpu_dedicated_set"),
-        ({"vcpu_pin_set": "0-3", "cpu_shared_set": "4-7"}, "vcpu_pin_set .* does not go with cpu_shared_set"),
-        ({"vcpu_pin_set": "0-99"}, r"vcpu_pin_set \(drover_vcpu_pin_set\) has CPUs that are not online"),
-        ({"cpu_dedicated_set": "4-7", "reserved_host_cpus": 1}, "reserved_host_cpus .* does not go with cpu_dedicated_set"),
+        (
+            {"vcpu_pin_set": "0-3", "cpu_dedicated_set": "4-7"},
+            "vcpu_pin_set .* does not go with cpu_dedicated_set",
+        ),
+        (
+            {"vcpu_pin_set": "0-3", "cpu_shared_set": "4-7"},
+            "vcpu_pin_set .* does not go with cpu_shared_set",
+        ),
+        (
+            {"vcpu_pin_set": "0-99"},
+            r"vcpu_pin_set \(drover_vcpu_pin_set\) has CPUs that are not online",
+        ),
+        (
+            {"cpu_dedicated_set": "4-7", "reserved_host_cpus": 1},
+            "reserved_host_cpus .* does not go with cpu_dedicated_set",
+        ),
         ({"reserved_huge_pages": 5}, "must be a list such as"),
         ({"reserved_huge_pages": ["node=0"]}, "is not of the form node:0,size:2048,count:64"),
-        ({"reserved_huge_pages": [{"node": 0, "size": 2048, "counts": 1}]}, "unknown key counts .did you mean count"),
-        ({"reserved_huge_pages": [{"node": 0, "size": "2M2", "count": 1}]}, "size must be a number of KiB"),
-        ({"reserved_huge_pages": [{"node": 7, "size": 2048, "count": 1}]}, "2048 KiB pages of cell 7 do not exist on this host. It has: 4 KiB in cell 0"),
-        ({"reserved_huge_pages": [{"node": 0, "size": "1GiB", "count": 5}]}, "5 cannot be reserved of the 4"),
-        ({"reserved_huge_pages": ["node:0,size:2MB,count:1", "node:0,size:2048,count:1"]}, "stand twice"),
+        (
+            {"reserved_huge_pages": [{"node": 0, "size": 2048, "counts": 1}]},
+            "unknown key counts .did you mean count",
+        ),
+        (
+            {"reserved_huge_pages": [{"node": 0, "size": "2M2", "count": 1}]},
+            "size must be a number of KiB",
+        ),
+        (
+            {"reserved_huge_pages": [{"node": 7, "size": 2048, "count": 1}]},
+            "2048 KiB pages of cell 7 do not exist on this host. It has: 4 KiB in cell 0",
+        ),
+        (
+            {"reserved_huge_pages": [{"node": 0, "size": "1GiB", "count": 5}]},
+            "5 cannot be reserved of the 4",
+        ),
+        (
+            {"reserved_huge_pages": ["node:0,size:2MB,count:1", "node:0,size:2048,count:1"]},
+            "stand twice",
+        ),
     ],
-)  # fmt: skip
+)
 def test_options_that_cannot_be(options, sentence):
     with pytest.raises(DroverError, match=sentence):
         described(**options)
@@ -115,10 +142,17 @@ def test_pages_that_others_have_are_reserved():
         "web",
         2,
         1024,
-        "<numatune><memory mode='strict' nodeset='0'/></numatune><memoryBacking><hugepages/></memoryBacking>",
+        "<numatune><memory mode='strict'"
+        " nodeset='0'/></numatune><memoryBacking><hugepages/></memoryBacking>",
     )
-    reports = [fleets.described({**facts(*guests), "numa_cells": used}, {"host": "kvm1", **more}) for guests, more in (
-        ([guest], {}), ([guest], {"reserved_huge_pages": "node:0,size:2048,count:600"}), ([{**guest, "state": "shutoff"}], {}))]  # fmt: skip
+    reports = [
+        fleets.described({**facts(*guests), "numa_cells": used}, {"host": "kvm1", **more})
+        for guests, more in (
+            ([guest], {}),
+            ([guest], {"reserved_huge_pages": "node:0,size:2048,count:600"}),
+            ([{**guest, "state": "shutoff"}], {}),
+        )
+    ]
     assert [each["columns"]["numa_cells"][0]["pages"][1]["reserved"] for each in reports] == [
         512,
         600,
@@ -126,14 +160,26 @@ def test_pages_that_others_have_are_reserved():
     ]
 
 
-TWO = "<cpu><numa><cell id='0' cpus='0' memory='1' unit='GiB'/><cell id='1' cpus='1' memory='2' unit='GiB'/></numa></cpu>"
-NODES = "<numatune><memory nodeset='0-1'/><memnode cellid='0' mode='strict' nodeset='1'/><memnode cellid='1' mode='strict' nodeset='0'/></numatune>"
+TWO = (
+    "<cpu><numa><cell id='0' cpus='0' memory='1' unit='GiB'/><cell id='1' cpus='1' memory='2'"
+    " unit='GiB'/></numa></cpu>"
+)
+NODES = (
+    "<numatune><memory nodeset='0-1'/><memnode cellid='0' mode='strict' nodeset='1'/><memnode"
+    " cellid='1' mode='strict' nodeset='0'/></numatune>"
+)
 
 
 def entry(guest, host, memory_mb, page_kb=None, shared=(), pinned=None, reserved=()):
     return {
-        "guest": guest, "host": host, "memory_mb": memory_mb, "page_kb": page_kb, "shared": list(shared), "pins": pinned or {}, "reserved": list(reserved)
-    }  # fmt: skip
+        "guest": guest,
+        "host": host,
+        "memory_mb": memory_mb,
+        "page_kb": page_kb,
+        "shared": list(shared),
+        "pins": pinned or {},
+        "reserved": list(reserved),
+    }
 
 
 @pytest.mark.parametrize(
@@ -141,29 +187,80 @@ def entry(guest, host, memory_mb, page_kb=None, shared=(), pinned=None, reserved
     [
         # Pinned by hand, without a setting for memory: the memory is in the cell of the CPUs.
         (domain("a", 2, 1024, pins(1, 9)), [entry(0, 0, 1024, pinned={"0": 1, "1": 9})], 2, 0),
-        (domain("a", 2, 1024, pins(1, 5)), [entry(0, 0, 512, pinned={"0": 1}), entry(0, 1, 512, pinned={"1": 5})], 2, 0),
-        (domain("a", 2, 1024, pins(1, 5, cell=1)), [entry(0, 0, 0, pinned={"0": 1}), entry(0, 1, 1024, pinned={"1": 5})], 2, 0),
+        (
+            domain("a", 2, 1024, pins(1, 5)),
+            [entry(0, 0, 512, pinned={"0": 1}), entry(0, 1, 512, pinned={"1": 5})],
+            2,
+            0,
+        ),
+        (
+            domain("a", 2, 1024, pins(1, 5, cell=1)),
+            [entry(0, 0, 0, pinned={"0": 1}), entry(0, 1, 1024, pinned={"1": 5})],
+            2,
+            0,
+        ),
         # Nova's isolated emulator, on a CPU of the dedicated set; and its usual emulator, on the
         # CPUs of the guest.
-        (domain("a", 2, 64, pins(1, 9, cell=0, emulator="2")), [entry(0, 0, 64, pinned={"0": 1, "1": 9}, reserved=[2])], 2, 1),
-        (domain("a", 2, 64, pins(1, 9, cell=0, emulator="1,9")), [entry(0, 0, 64, pinned={"0": 1, "1": 9})], 2, 0),
-        (domain("a", 2, 64, pins(1, 9, cell=0, emulator="0,8")), [entry(0, 0, 64, pinned={"0": 1, "1": 9})], 2, 0),
+        (
+            domain("a", 2, 64, pins(1, 9, cell=0, emulator="2")),
+            [entry(0, 0, 64, pinned={"0": 1, "1": 9}, reserved=[2])],
+            2,
+            1,
+        ),
+        (
+            domain("a", 2, 64, pins(1, 9, cell=0, emulator="1,9")),
+            [entry(0, 0, 64, pinned={"0": 1, "1": 9})],
+            2,
+            0,
+        ),
+        (
+            domain("a", 2, 64, pins(1, 9, cell=0, emulator="0,8")),
+            [entry(0, 0, 64, pinned={"0": 1, "1": 9})],
+            2,
+            0,
+        ),
         # Mixed: vCPU 0 floats over the shared CPUs of its cell.
-        (domain("a", 2, 64, pins("0,8", 2, cell=0)), [entry(0, 0, 64, shared=[0], pinned={"1": 2})], 1, 0),
+        (
+            domain("a", 2, 64, pins("0,8", 2, cell=0)),
+            [entry(0, 0, 64, shared=[0], pinned={"1": 2})],
+            1,
+            0,
+        ),
         # Nova's guest of two cells on 2 MiB pages; nothing pinned.
-        (domain("a", 2, 3072, TWO + NODES + "<memoryBacking><hugepages><page size='2' unit='M'/></hugepages></memoryBacking>"),
-         [entry(0, 1, 1024, 2048, [0]), entry(1, 0, 2048, 2048, [1])], 0, 0),
+        (
+            domain(
+                "a",
+                2,
+                3072,
+                TWO
+                + NODES
+                + "<memoryBacking><hugepages><page size='2' unit='M'/></hugepages></memoryBacking>",
+            ),
+            [entry(0, 1, 1024, 2048, [0]), entry(1, 0, 2048, 2048, [1])],
+            0,
+            0,
+        ),
         # vCPUs float over CPUs of pinned vCPUs: each of these CPUs is taken.
-        (domain("a", 2, 64, "<vcpu cpuset='2-3'>2</vcpu>"), [entry(0, 0, 0, reserved=[2, 3])], 2, 0),
+        (
+            domain("a", 2, 64, "<vcpu cpuset='2-3'>2</vcpu>"),
+            [entry(0, 0, 0, reserved=[2, 3])],
+            2,
+            0,
+        ),
         # A CPU of the shared set takes no CPU of the other set.
         (domain("a", 1, 64, pins(0, cell=0)), [entry(0, 0, 64, shared=[0])], 0, 0),
         # Nova's guest without a topology: in no cell.
         (domain("a", 2, 64, "<vcpu cpuset='0,8,4,12'>2</vcpu>"), [], 0, 0),
         (domain("a", 2, 64), [], 0, 0),
         # A cell that the host does not have.
-        (domain("a", 2, 64, "<numatune><memory mode='preferred' nodeset='7'/></numatune>"), [], 0, 0),
+        (
+            domain("a", 2, 64, "<numatune><memory mode='preferred' nodeset='7'/></numatune>"),
+            [],
+            0,
+            0,
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_a_domain_takes(guest, found, vcpus, others):
     assert host_cells.cells_of_domain(guest, cells(**SETS)) == (found, vcpus, others)
 

@@ -56,32 +56,91 @@ def test_the_first_spec_counts():
     "options, sentence",
     [
         ({"pci_device_specs": [{"vendor": "10de"}]}, "unknown key vendor .did you mean vendor_id"),
-        ({"pci_device_specs": [{"vendor_id": "10dex"}]}, "vendor_id must be four hexadecimal digits"),
-        ({"pci_device_specs": [{"address": "0000:3b:00.0", "devname": "ens1"}]}, "has address and devname"),
+        (
+            {"pci_device_specs": [{"vendor_id": "10dex"}]},
+            "vendor_id must be four hexadecimal digits",
+        ),
+        (
+            {"pci_device_specs": [{"address": "0000:3b:00.0", "devname": "ens1"}]},
+            "has address and devname",
+        ),
         ({"pci_device_specs": [{"address": "0000:3b:40.0"}]}, "slot of the address"),
         ({"pci_device_specs": [{"address": "0000:3b:00.0", "remote_managed": True}]}, None),
         ({"pci_device_specs": [{"address": "0000:3b:00.0", "managed": "perhaps"}]}, "managed"),
         ({"pci_device_specs": ["10de:2204"]}, "must be a list of mappings"),
         ({"pci_device_specs": [{"devname": 5}]}, "devname must be a text"),
-        ({"pci_device_specs": [{"vendor_id": "10de", "traits": 5}]}, "traits must be a list of names"),
-        ({"pci_device_specs": [{"devname": "ens1f0"}], "pci_report_in_placement": True}, "devname does not go with pci_report_in_placement"),
-        ({"pci_device_specs": [{"address": "0000:3b:00.0"}], "pci_report_in_placement": True}, "a physical function and one of its virtual ones"),
-        ({"pci_device_specs": [{"address": "0000:3b:02.0", "resource_class": "a"}, {"product_id": "154c"}], "pci_report_in_placement": True},
-         "are of one card and have different resource classes"),
-        ({"pci_device_specs": [{"address": "0000:3b:02.0", "traits": "a"}, {"product_id": "154c"}], "pci_report_in_placement": True},
-         "are of one card and have different traits"),
-        ({"pci_device_specs": [{"vendor_id": "10de", "one_time_use": True}]}, "has one_time_use, which needs pci_report_in_placement"),
-        ({"pci_device_specs": [{"vendor_id": "10de", "one_time_use": True, "physical_network": "a"}], "pci_report_in_placement": True},
-         "has one_time_use, which does not go with physical_network"),
+        (
+            {"pci_device_specs": [{"vendor_id": "10de", "traits": 5}]},
+            "traits must be a list of names",
+        ),
+        (
+            {"pci_device_specs": [{"devname": "ens1f0"}], "pci_report_in_placement": True},
+            "devname does not go with pci_report_in_placement",
+        ),
+        (
+            {"pci_device_specs": [{"address": "0000:3b:00.0"}], "pci_report_in_placement": True},
+            "a physical function and one of its virtual ones",
+        ),
+        (
+            {
+                "pci_device_specs": [
+                    {"address": "0000:3b:02.0", "resource_class": "a"},
+                    {"product_id": "154c"},
+                ],
+                "pci_report_in_placement": True,
+            },
+            "are of one card and have different resource classes",
+        ),
+        (
+            {
+                "pci_device_specs": [
+                    {"address": "0000:3b:02.0", "traits": "a"},
+                    {"product_id": "154c"},
+                ],
+                "pci_report_in_placement": True,
+            },
+            "are of one card and have different traits",
+        ),
+        (
+            {"pci_device_specs": [{"vendor_id": "10de", "one_time_use": True}]},
+            "has one_time_use, which needs pci_report_in_placement",
+        ),
+        (
+            {
+                "pci_device_specs": [
+                    {"vendor_id": "10de", "one_time_use": True, "physical_network": "a"}
+                ],
+                "pci_report_in_placement": True,
+            },
+            "has one_time_use, which does not go with physical_network",
+        ),
         ({"mdev_types": [{"typ": "nvidia-11"}]}, "unknown key typ .did you mean type"),
         ({"mdev_types": [5]}, "must be a list of mappings"),
-        ({"mdev_types": [{"type": "nvidia-11", "device_addresses": ["0000:84:00"]}]}, "0000:84:00 is no PCI address"),
-        ({"mdev_types": [{"type": "a", "device_addresses": ["0000:84:00.0"]}, {"type": "b", "device_addresses": ["0000:84:00.0"]}]},
-         "0000:84:00.0 has two types, a and b"),
+        (
+            {"mdev_types": [{"type": "nvidia-11", "device_addresses": ["0000:84:00"]}]},
+            "0000:84:00 is no PCI address",
+        ),
+        (
+            {
+                "mdev_types": [
+                    {"type": "a", "device_addresses": ["0000:84:00.0"]},
+                    {"type": "b", "device_addresses": ["0000:84:00.0"]},
+                ]
+            },
+            "0000:84:00.0 has two types, a and b",
+        ),
         ({"mdev_types": [{"type": "nvidia-11", "max_instances": 0}]}, "max_instances"),
-        ({"mdev_types": ["nvidia-11", {"type": "nvidia-11", "device_addresses": ["0000:84:00.0"]}]}, "nvidia-11 stands there twice"),
+        (
+            {
+                "mdev_types": [
+                    "nvidia-11",
+                    {"type": "nvidia-11", "device_addresses": ["0000:84:00.0"]},
+                ]
+            },
+            "nvidia-11 stands there twice",
+        ),
     ],
-)  # fmt: skip
+)
 def test_options_that_cannot_be(options, sentence):
     if sentence is None:
         # No device here has the serial number of a card that is managed remotely.

@@ -150,7 +150,8 @@ def test_a_domain_that_libvirt_forgets_when_it_is_off_is_a_warning():
     (warning,) = described(hypervisor=facts)["warnings"]
     assert (
         warning.startswith(
-            "made on kvm1 is transient: libvirt has no definition, and loses the guest when it is off."
+            "made on kvm1 is transient: libvirt has no definition, and loses the guest when it is"
+            " off."
         )
         and "virsh define" in warning
     )

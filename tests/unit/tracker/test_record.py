@@ -306,7 +306,10 @@ CONTRADICTIONS = (
     ({"reserved_host_disk_mb": 100 * 1024 + 1}, "101 of DISK_GB cannot be reserved of the 100"),
     (
         {"cpu_shared_set": "0-4"},
-        r"cpu_shared_set \(drover_cpu_shared_set\) has CPUs that are not online: 4\. Online are 0-3\.",
+        (
+            r"cpu_shared_set \(drover_cpu_shared_set\) has CPUs that are not online: 4\. Online are"
+            r" 0-3\."
+        ),
     ),
     (
         {"cpu_dedicated_set": "9,7"},
@@ -436,16 +439,28 @@ def test_cpu_features_become_traits(prepared_url):
 
 def test_what_guests_can_have_becomes_traits(prepared_url):
     hardware = {
-        "firmware": ["efi"], "secure_boot": ["yes", "no"], "tpm_models": ["tpm-tis", "tpm-crb", "tpm-spapr"], "tpm_versions": ["1.2", "2.0"],
-        "video_models": ["vga", "none", "ramfb"], "disk_buses": ["virtio", "sata"],
-    }  # fmt: skip
+        "firmware": ["efi"],
+        "secure_boot": ["yes", "no"],
+        "tpm_models": ["tpm-tis", "tpm-crb", "tpm-spapr"],
+        "tpm_versions": ["1.2", "2.0"],
+        "video_models": ["vga", "none", "ramfb"],
+        "disk_buses": ["virtio", "sata"],
+    }
     hypervisor = {"hypervisor_hostname": "kvm1", "memory_mb": 1024, "guest_hardware": hardware}
     host_data = {"host": "kvm1", "hypervisor": hypervisor}
     fleets.discover(prepared_url, host_data)
     assert traits(prepared_url, "kvm1") == {
-        "COMPUTE_NODE", "COMPUTE_SECURITY_UEFI_SECURE_BOOT", "COMPUTE_SECURITY_TPM_TIS", "COMPUTE_SECURITY_TPM_CRB", "COMPUTE_SECURITY_TPM_1_2",
-        "COMPUTE_SECURITY_TPM_2_0", "COMPUTE_GRAPHICS_MODEL_VGA", "COMPUTE_GRAPHICS_MODEL_NONE", "COMPUTE_STORAGE_BUS_VIRTIO",
-        "COMPUTE_STORAGE_BUS_SATA"}  # fmt: skip
+        "COMPUTE_NODE",
+        "COMPUTE_SECURITY_UEFI_SECURE_BOOT",
+        "COMPUTE_SECURITY_TPM_TIS",
+        "COMPUTE_SECURITY_TPM_CRB",
+        "COMPUTE_SECURITY_TPM_1_2",
+        "COMPUTE_SECURITY_TPM_2_0",
+        "COMPUTE_GRAPHICS_MODEL_VGA",
+        "COMPUTE_GRAPHICS_MODEL_NONE",
+        "COMPUTE_STORAGE_BUS_VIRTIO",
+        "COMPUTE_STORAGE_BUS_SATA",
+    }
     # swtpm and the firmware were removed; another libvirt reports no traits.
     hypervisor["guest_hardware"] = {
         **hardware,

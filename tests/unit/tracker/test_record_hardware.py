@@ -226,9 +226,21 @@ def test_devices_with_their_owners(prepared_url):
     fleets.discover(prepared_url, node(*domains, options=options, **machines.devices()))
     node_columns = columns(prepared_url)
     assert node_columns["pci_devices"][1] == {
-        "address": "0000:85:00.0", "vendor_id": "10de", "product_id": "2204", "device_class": "030000", "numa_node": None, "dev_type": "type-PCI",
-        "parent_addr": None, "iommu_group": 81, "interface": None, "tags": {}, "resource_class": None, "traits": [], "reported": True, "owner": uuid_of("web"),
-    }  # fmt: skip
+        "address": "0000:85:00.0",
+        "vendor_id": "10de",
+        "product_id": "2204",
+        "device_class": "030000",
+        "numa_node": None,
+        "dev_type": "type-PCI",
+        "parent_addr": None,
+        "iommu_group": 81,
+        "interface": None,
+        "tags": {},
+        "resource_class": None,
+        "traits": [],
+        "reported": True,
+        "owner": uuid_of("web"),
+    }
     vdpa = node_columns["pci_devices"][0]
     assert (vdpa["dev_type"], vdpa["owner"], vdpa["parent_addr"]) == (
         "vdpa",
@@ -439,7 +451,10 @@ def test_a_move_takes_free_cpus_at_the_destination(prepared_url):
     assert cpus(prepared_url) == {("kvm1", "web"): [1], ("kvm2", "db"): [1], ("kvm3", "web"): [6]}
     with pytest.raises(
         DroverError,
-        match="kvm3: it lacks room for cell 0 of the guest; its NUMA cell [01] comes nearest and has 0 of 1 CPUs to pin",
+        match=(
+            "kvm3: it lacks room for cell 0 of the guest; its NUMA cell [01] comes nearest and has"
+            " 0 of 1 CPUs to pin"
+        ),
     ):
         moved(prepared_url, "db", "kvm3")
     # Both ends are held while it moves, for any report of the hosts.

@@ -17,7 +17,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils._common.errors impo
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import sharing_facts
 from ansible_collections.drover.compute.tests.unit.store import fleets
 
-POOL = "<pool type='{kind}'><name>vms</name><source>{source}</source><target><path>/srv/vms</path></target></pool>"
+POOL = (
+    "<pool"
+    " type='{kind}'><name>vms</name><source>{source}</source><target><path>/srv/vms</path></target></pool>"
+)
 # The forms of libvirt's formatstorage documentation.
 POOLS = {
     "netfs": (
@@ -34,8 +37,11 @@ POOLS = {
         "glusterfs:gl1:/gv0",
     ),
     "rbd": (
-        "<name>vms</name><host name='mon2' port='6789'/><host name='mon1'/><host name='mon3' port='3300'/>"
-        "<auth username='admin' type='ceph'><secret uuid='2ec115d7-3a88-3ceb-bc12-0ac909a6fd87'/></auth>",
+        (
+            "<name>vms</name><host name='mon2' port='6789'/><host name='mon1'/><host name='mon3'"
+            " port='3300'/><auth username='admin' type='ceph'><secret"
+            " uuid='2ec115d7-3a88-3ceb-bc12-0ac909a6fd87'/></auth>"
+        ),
         "rbd:mon1,mon2,mon3:3300:/vms",
     ),
     "gluster": ("<host name='gl1'/><name>gv0</name><dir path='/vms'/>", "glusterfs:gl1:/gv0/vms"),
@@ -44,8 +50,10 @@ POOLS = {
         "iscsi:192.0.2.1:iqn.2013-06.com.example:vms",
     ),
     "iscsi-direct": (
-        "<host name='192.0.2.1'/><device path='iqn.2013-06.com.example:vms'/>"
-        "<initiator><iqn name='iqn.2013-06.com.example:host1'/></initiator>",
+        (
+            "<host name='192.0.2.1'/><device path='iqn.2013-06.com.example:vms'/>"
+            "<initiator><iqn name='iqn.2013-06.com.example:host1'/></initiator>"
+        ),
         "iscsi:192.0.2.1:iqn.2013-06.com.example:vms",
     ),
     # The monitors are in /etc/ceph/ceph.conf, so the cluster is not known.

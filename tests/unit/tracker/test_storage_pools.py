@@ -351,9 +351,10 @@ def test_disks_that_count_as_nothing_are_named(prepared_url):
         prepared_url, machine("kvm1", guest("web", network("a", None)), **stopped)
     )
     assert discovered["unmeasured"] == [
-        "Instance web on kvm1: the size of its disks in the storage pool ceph is not known, so they count as nothing and others may get their "
-        "space. On kvm1 start the pool (virsh pool-start ceph), or read it anew if it runs (virsh pool-refresh ceph), and see that the disks are "
-        "there, and run drover.compute.discover again."
+        "Instance web on kvm1: the size of its disks in the storage pool ceph is not known, so they"
+        " count as nothing and others may get their space. On kvm1 start the pool (virsh pool-start"
+        " ceph), or read it anew if it runs (virsh pool-refresh ceph), and see that the disks are"
+        " there, and run drover.compute.discover again."
     ]
     known = machine("kvm1", guest("web", network("a", 30)), wanted=["ceph"], pools=[ceph()])
     assert fleets.discover(prepared_url, known)["unmeasured"] == []
@@ -507,8 +508,8 @@ def test_instances_storage_of_one_host_is_no_further_pool_of_another(prepared_ur
 def test_a_pool_that_the_host_does_not_have_is_said(prepared_url):
     reports = node_data.reports([machine("kvm1", wanted=["sdd"])], "unused", {})
     assert reports["kvm1"][0]["warnings"] == [
-        "Compute node kvm1: storage_pools (drover_storage_pools) names the pool sdd, which the host does not have (it has hdd, ssd). "
-        "Correct the name, or define the pool there."
+        "Compute node kvm1: storage_pools (drover_storage_pools) names the pool sdd, which the host"
+        " does not have (it has hdd, ssd). Correct the name, or define the pool there."
     ]
 
 
@@ -525,11 +526,17 @@ def test_a_pool_that_the_host_does_not_have_is_said(prepared_url):
                     }
                 ]
             },
-            "Install libvirt-daemon-driver-storage there, and restart libvirtd (its guests run on).",
+            (
+                "Install libvirt-daemon-driver-storage there, and restart libvirtd (its guests run"
+                " on)."
+            ),
         ),
         (
             {"missing_pool_types": {"rbd": "libvirt-daemon-driver-storage-rbd"}},
-            "Correct the name, or define the pool there (a pool of the type rbd needs libvirt-daemon-driver-storage-rbd).",
+            (
+                "Correct the name, or define the pool there (a pool of the type rbd needs"
+                " libvirt-daemon-driver-storage-rbd)."
+            ),
         ),
     ],
 )
@@ -725,9 +732,11 @@ def fleets_of_pools(draw):
                     network(f"{guest_name}-{at}", size)
                     if place == "ceph"
                     else disk(
-                        f"/srv/{place}/{guest_name}-{at}"
-                        if place != "own"
-                        else f"/var/lib/libvirt/images/{guest_name}-{at}",
+                        (
+                            f"/srv/{place}/{guest_name}-{at}"
+                            if place != "own"
+                            else f"/var/lib/libvirt/images/{guest_name}-{at}"
+                        ),
                         size,
                     )
                 )

@@ -4,7 +4,8 @@
 """The audit: contradictions in the store or between the store and the hosts, and the repair of safe
 cases.
 
-snapshot.py reads the store, checks.py and hardware_checks.py find (data in, data out), repair.py repairs.
+snapshot.py reads the store, checks.py and hardware_checks.py find (data in, data out), repair.py
+repairs.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def audit(
     }
 
 
-def examine(seen: snapshot.Snapshot, now: float, release_expired: bool = False) -> Findings:
+def examine(seen: snapshot.AuditSnapshot, now: float, release_expired: bool = False) -> Findings:
     """Find all faults in a snapshot, with their repairs."""
     findings = Findings()
     checks.examine_domains(seen, findings, now)

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The checks of the audit.
 
-Instances are compared with their allocations and domains; domains with instances; consumers with instances and
-migrations; compute nodes, providers and inventories with each other. Open migrations and claims may be old.
+Instances are compared with their allocations and domains; domains with instances; consumers with
+instances and migrations; compute nodes, providers and inventories with each other. Open migrations
+and claims may be old.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from ..._store.instances import orders, went_down
 from ..allocations import INSTANCE, MIGRATION, Held
 from ..claims import BUILDING
 from .findings import Findings, What
-from .snapshot import Domain, Snapshot
+from .snapshot import AuditedDomain, AuditSnapshot
 
 CPU, MEMORY, DISK = "VCPU", "MEMORY_MB", "DISK_GB"
 #: A dedicated CPU counts as a CPU, as a shared one does.
 DEDICATED = "PCPU"
 
 
-def examine_instances(seen: Snapshot, found: Findings) -> None:
+def examine_instances(seen: AuditSnapshot, found: Findings) -> None:
     """Find instances that are missing, and instances with an allocation that is missing, wrong,
     doubled or elsewhere.
     """
@@ -42,7 +43,10 @@ def examine_instances(seen: Snapshot, found: Findings) -> None:
                 found.add("allocation_missing", sentence, "leaves it: its migration is open", what)
             waiting = [row for row in seen.open[uuid] if row.status == "finished"]
             if waiting and not shown:
-                sentence = f"Its resize from {waiting[0].source} to {waiting[0].destination} waits to be confirmed, and no host shows its domain."
+                sentence = (
+                    f"Its resize from {waiting[0].source} to {waiting[0].destination} waits to be"
+                    " confirmed, and no host shows its domain."
+                )
                 found.add(
                     "instance_missing",
                     sentence,
@@ -69,7 +73,10 @@ def examine_instances(seen: Snapshot, found: Findings) -> None:
             "allocation_missing",
         ):
             # A part of its room belongs to the order. Only the host knows if the order is done.
-            sentence = f"It {orders.doing(instance.task_state)}, by a run that goes on or was killed. {problem[1]}"
+            sentence = (
+                f"It {orders.doing(instance.task_state)}, by a run that goes on or was killed."
+                f" {problem[1]}"
+            )
             found.add("order_open", sentence, "leaves it: an open order keeps its room", what)
             continue
         should, reason = _remedy(seen, instance, allocated, shown)
@@ -84,7 +91,7 @@ def examine_instances(seen: Snapshot, found: Findings) -> None:
         )
 
 
-def examine_restarted_hosts(seen: Snapshot, found: Findings) -> None:
+def examine_restarted_hosts(seen: AuditSnapshot, found: Findings) -> None:
     """Find hosts that were restarted, with the instances that ran there before and are off now."""
     for host, instances in seen.went_down.items():
         found.add(
@@ -111,7 +118,7 @@ def _sums(held: Held) -> Resources:
 
 
 def _problem(
-    seen: Snapshot, instance: Row, held: Held, where: int | None, shown: int
+    seen: AuditSnapshot, instance: Row, held: Held, where: int | None, shown: int
 ) -> tuple[str, str] | None:
     """Return the kind and the description of the gravest problem with an instance; None if it has
     no problem.
@@ -134,7 +141,10 @@ def _problem(
         if gone or any(node != where for node, dummy in trees):
             return (
                 "wrong_host",
-                f"It is on {host or 'no host'} and holds room on {on}{', whose node is gone' if gone else ''}.",
+                (
+                    f"It is on {host or 'no host'} and holds room on"
+                    f" {on}{', whose node is gone' if gone else ''}."
+                ),
             )
     if shown == 1 and where != instance.compute_node_id:
         recorded = seen.host(instance.compute_node_id) or "no host"
@@ -155,9 +165,11 @@ def _problem(
 
 
 def _remedy(
-    seen: Snapshot, instance: Row, held: Held, shown: Mapping[int, Domain]
+    seen: AuditSnapshot, instance: Row, held: Held, shown: Mapping[int, AuditedDomain]
 ) -> tuple[Held, None] | tuple[None, str]:
-    """Return the allocations that an instance should have, where its domain is; or why heal leaves it."""
+    """Return the allocations that an instance should have, where its domain is; or why heal leaves
+    it.
+    """
     if not shown:
         return None, "no host shows its domain"
     if len(shown) > 1:
@@ -191,8 +203,10 @@ def _remedy(
     return {key: amounts for key, amounts in should.items() if amounts}, None
 
 
-def _holders(seen: Snapshot, root: int, resource: str) -> list[int]:
-    """Return the providers that a class of a node may be taken from: its own, or else sharing ones."""
+def _holders(seen: AuditSnapshot, root: int, resource: str) -> list[int]:
+    """Return the providers that a class of a node may be taken from: its own, or else sharing
+    ones.
+    """
     if (root, resource) in seen.stocked:
         return [root]
     # If no provider has any, the repair still allocates it on the node, as discovery does.
@@ -203,7 +217,7 @@ def _amounts(sizes: Resources) -> str:
     return ", ".join(f"{name} {amount}" for name, amount in sizes.items() if amount) or "nothing"
 
 
-def _words(seen: Snapshot, holding: Held) -> str:
+def _words(seen: AuditSnapshot, holding: Held) -> str:
     return (
         "; ".join(
             f"{_amounts(amounts)} on {seen.place(key)}" for key, amounts in sorted(holding.items())
@@ -212,8 +226,10 @@ def _words(seen: Snapshot, holding: Held) -> str:
     )
 
 
-def examine_domains(seen: Snapshot, found: Findings, now: float) -> None:
-    """Find domains that are doubled, and strangers. Two hosts are compared within one look: between two looks a domain may move."""
+def examine_domains(seen: AuditSnapshot, found: Findings, now: float) -> None:
+    """Find domains that are doubled, and strangers. Two hosts are compared within one look: between
+    two looks a domain may move.
+    """
     for uuid, places in seen.domains.items():
         if len(places) == 1 and uuid in seen.instances:
             continue
@@ -233,7 +249,8 @@ def examine_domains(seen: Snapshot, found: Findings, now: float) -> None:
             if max(read_at.values()) - min(read_at.values()) > ONE_LOOK:
                 found.add(
                     "domain_seen_twice",
-                    f"Hosts showed one domain at different times: {states}. It may have moved meanwhile.",
+                    f"Hosts showed one domain at different times: {states}. It may have moved"
+                    " meanwhile.",
                     "leaves it: these hosts must be read together",
                     what,
                 )
@@ -267,7 +284,9 @@ OLD_MIGRATION = 24 * 3600
 OLD_BUILD = 3600
 
 
-def examine_consumers(seen: Snapshot, found: Findings, now: float, release_expired: bool) -> None:
+def examine_consumers(
+    seen: AuditSnapshot, found: Findings, now: float, release_expired: bool
+) -> None:
     """Find consumers that are neither instances nor open migrations. Consumers of other types
     belong to the user.
     """
@@ -278,18 +297,23 @@ def examine_consumers(seen: Snapshot, found: Findings, now: float, release_expir
         migration = seen.migrations.get(uuid)
         what = {
             "uuid": uuid,
-            "name": instance.name
-            if instance is not None
-            else migration.instance_name
-            if migration is not None
-            else None,
+            "name": (
+                instance.name
+                if instance is not None
+                else migration.instance_name
+                if migration is not None
+                else None
+            ),
             "host": ", ".join(sorted({seen.place(key) for key in seen.held.get(uuid, {})})) or None,
         }
         if instance is not None:
             _expired(seen, found, consumer, now, release_expired, what)
         elif migration is not None:
             if uuid not in {row.uuid for row in seen.open.get(migration.instance_uuid, ())}:
-                why = f"It is held by migration {uuid} of {migration.instance_name}, which is {migration.status}."
+                why = (
+                    f"It is held by migration {uuid} of {migration.instance_name}, which is"
+                    f" {migration.status}."
+                )
                 found.mends.holdings[uuid] = {}
                 found.add("migration_closed", why, "drops it", what, safe=True)
         elif consumer.type in (INSTANCE, MIGRATION):
@@ -299,7 +323,7 @@ def examine_consumers(seen: Snapshot, found: Findings, now: float, release_expir
                 _nobody(seen, found, uuid, what)
 
 
-def examine_builds(seen: Snapshot, found: Findings, now: float) -> None:
+def examine_builds(seen: AuditSnapshot, found: Findings, now: float) -> None:
     """Find claims of builds that no run works at: the run has ended, or nothing was built for a
     long time. A claim that has expired is found as an expired one.
     """
@@ -318,7 +342,10 @@ def examine_builds(seen: Snapshot, found: Findings, now: float) -> None:
         ended = claim["actor"] is not None and seen.ended(claim["actor"])
         if not ended and since < OLD_BUILD:
             continue
-        reason = f"It was claimed {_ago(since)} by {claim['actor'] or 'a run'}, {'which has ended' if ended else 'and was not built since'}."
+        reason = (
+            f"It was claimed {_ago(since)} by {claim['actor'] or 'a run'},"
+            f" {'which has ended' if ended else 'and was not built since'}."
+        )
         found.add(
             "claim_unattended",
             reason,
@@ -327,7 +354,7 @@ def examine_builds(seen: Snapshot, found: Findings, now: float) -> None:
         )
 
 
-def _nobody(seen: Snapshot, found: Findings, uuid: str, what: What) -> None:
+def _nobody(seen: AuditSnapshot, found: Findings, uuid: str, what: What) -> None:
     reason = "Its consumer is neither an instance nor an open migration."
     if uuid in seen.domains:
         hosts = seen.hosts(seen.domains[uuid])
@@ -344,7 +371,12 @@ def _nobody(seen: Snapshot, found: Findings, uuid: str, what: What) -> None:
 
 
 def _expired(
-    seen: Snapshot, found: Findings, consumer: Row, now: float, release_expired: bool, what: What
+    seen: AuditSnapshot,
+    found: Findings,
+    consumer: Row,
+    now: float,
+    release_expired: bool,
+    what: What,
 ) -> None:
     """Find a claim that has expired and has had no domain."""
     if consumer.expires_at is None or consumer.expires_at >= now or consumer.uuid in seen.domains:
@@ -365,7 +397,7 @@ def _expired(
     found.add("claim_expired", reason, "releases it", what, safe=True)
 
 
-def examine_migrations(seen: Snapshot, found: Findings, now: float) -> None:
+def examine_migrations(seen: AuditSnapshot, found: Findings, now: float) -> None:
     """Find open migrations with records that did not change for long."""
     for rows in seen.open.values():
         for row in rows:
@@ -373,27 +405,33 @@ def examine_migrations(seen: Snapshot, found: Findings, now: float) -> None:
             if age > OLD_MIGRATION:
                 found.add(
                     "migration_old",
-                    f"Its migration from {row.source} to {row.destination} is {row.status} since {age / 3600:.0f} h.",
+                    f"Its migration from {row.source} to {row.destination} is {row.status} since"
+                    f" {age / 3600:.0f} h.",
                     "leaves it: it may be under way",
                     {"uuid": row.instance_uuid, "name": row.instance_name, "host": row.source},
                 )
 
 
-def examine_providers(seen: Snapshot, found: Findings) -> None:
-    """Find nodes without a service or a provider, providers without a node, and use that is miscounted."""
+def examine_providers(seen: AuditSnapshot, found: Findings) -> None:
+    """Find nodes without a service or a provider, providers without a node, and use that is
+    miscounted.
+    """
     _nodes(seen, found)
     _providers(seen, found)
     _inventories(seen, found)
 
 
-def _nodes(seen: Snapshot, found: Findings) -> None:
+def _nodes(seen: AuditSnapshot, found: Findings) -> None:
     for key, node in seen.nodes.items():
         what = {"uuid": node.uuid, "name": node.hypervisor_hostname, "host": node.host}
         if seen.services.get(node.service_id) != node.host:
             reason = f"This compute node has no service of host {node.host}."
             found.add("node_without_service", reason, "leaves it: discovery makes it", what)
         if key not in seen.node_providers:
-            reason = "This compute node has no resource provider of its uuid, so nothing can be placed on it."
+            reason = (
+                "This compute node has no resource provider of its uuid, so nothing can be placed"
+                " on it."
+            )
             found.add(
                 "node_without_provider",
                 reason,
@@ -402,7 +440,7 @@ def _nodes(seen: Snapshot, found: Findings) -> None:
             )
 
 
-def _providers(seen: Snapshot, found: Findings) -> None:
+def _providers(seen: AuditSnapshot, found: Findings) -> None:
     for key in seen.former:
         row = seen.providers[key]
         if row.root_id in (None, key):
@@ -414,7 +452,7 @@ def _providers(seen: Snapshot, found: Findings) -> None:
             )
 
 
-def _inventories(seen: Snapshot, found: Findings) -> None:
+def _inventories(seen: AuditSnapshot, found: Findings) -> None:
     sums: Counter[tuple[int, str]] = Counter()
     for holding in seen.held.values():
         for key, amounts in holding.items():
@@ -448,7 +486,7 @@ def _inventories(seen: Snapshot, found: Findings) -> None:
         )
 
 
-def _what(seen: Snapshot, key: int, name: str) -> What:
+def _what(seen: AuditSnapshot, key: int, name: str) -> What:
     row = seen.providers[key]
     return {
         "uuid": row.uuid,

@@ -17,19 +17,26 @@ LEVELS = ("problem", "information")
 KINDS = {
     "domain_doubled": (
         "problem",
-        "Look at both hosts with virsh list --all, stop the wrong domain by hand (fence its host if it cannot be "
-        "reached), undefine it there and run drover.compute.discover. Two that run write to one disk. Are both hosts one machine "
-        "under two names, then stop nothing, and take the wrong name out (docs/troubleshooting.md).",
+        (
+            "Look at both hosts with virsh list --all, stop the wrong domain by hand (fence its"
+            " host if it cannot be reached), undefine it there and run drover.compute.discover. Two"
+            " that run write to one disk. Are both hosts one machine under two names, then stop"
+            " nothing, and take the wrong name out (docs/troubleshooting.md)."
+        ),
     ),
     "domain_seen_twice": (
         "information",
-        "Run drover.compute.discover on these hosts, and the audit again. If a host cannot be read, it may still have the domain: see there "
-        "before anything is started or removed.",
+        (
+            "Run drover.compute.discover on these hosts, and the audit again. If a host cannot be"
+            " read, it may still have the domain: see there before anything is started or removed."
+        ),
     ),
     "instance_missing": (
         "problem",
-        "Run drover.compute.discover on all hosts. If the domain is really gone, remove what is left of it with "
-        "drover.compute.instance_delete; else define it again from its disk.",
+        (
+            "Run drover.compute.discover on all hosts. If the domain is really gone, remove what is"
+            " left of it with drover.compute.instance_delete; else define it again from its disk."
+        ),
     ),
     "allocation_doubled": (
         "problem",
@@ -49,7 +56,10 @@ KINDS = {
     ),
     "allocation_of_nobody": (
         "problem",
-        "Run drover.compute.discover on all hosts, which adopts what runs, then the audit with drover_audit_heal=true.",
+        (
+            "Run drover.compute.discover on all hosts, which adopts what runs, then the audit with"
+            " drover_audit_heal=true."
+        ),
     ),
     "migration_closed": (
         "problem",
@@ -57,12 +67,17 @@ KINDS = {
     ),
     "claim_expired": (
         "problem",
-        "Finish the build by running drover.compute.place again, or give the room back: the audit with "
-        "drover_audit_heal=true and drover_audit_release_expired=true.",
+        (
+            "Finish the build by running drover.compute.place again, or give the room back: the"
+            " audit with drover_audit_heal=true and drover_audit_release_expired=true."
+        ),
     ),
     "claim_unattended": (
         "problem",
-        "Run drover.compute.place again, which builds it, or give its room back with drover.compute.instance_delete.",
+        (
+            "Run drover.compute.place again, which builds it, or give its room back with"
+            " drover.compute.instance_delete."
+        ),
     ),
     "stranger": (
         "problem",
@@ -70,25 +85,39 @@ KINDS = {
     ),
     "pins_overlap": (
         "problem",
-        "Run drover.compute.discover on the host. If it is so there, give one of them other CPUs (virsh vcpupin, virsh emulatorpin, with --live "
-        "and --config).",
+        (
+            "Run drover.compute.discover on the host. If it is so there, give one of them other"
+            " CPUs (virsh vcpupin, virsh emulatorpin, with --live and --config)."
+        ),
     ),
     "pins_outside": (
         "problem",
-        "Give the vCPUs CPUs of the set (virsh vcpupin with --live and --config), or change drover_cpu_dedicated_set of the host.",
+        (
+            "Give the vCPUs CPUs of the set (virsh vcpupin with --live and --config), or change"
+            " drover_cpu_dedicated_set of the host."
+        ),
     ),
     "pins_unclaimed": (
         "problem",
-        "Do not start it there by hand. Run the command that moves it again, which gives it its own CPUs: drover.compute.instance_resize for a "
-        "resize, or else the drain of its source host.",
+        (
+            "Do not start it there by hand. Run the command that moves it again, which gives it its"
+            " own CPUs: drover.compute.instance_resize for a resize, or else the drain of its"
+            " source host."
+        ),
     ),
     "pages_exceeded": (
         "problem",
-        "Not all of them can run at the same time. Give the host more pages, or move one that is shut off to another host.",
+        (
+            "Not all of them can run at the same time. Give the host more pages, or move one that"
+            " is shut off to another host."
+        ),
     ),
     "device_doubled": (
         "problem",
-        "Only one of them can run at a time. Take the device out of the others (virsh detach-device --config).",
+        (
+            "Only one of them can run at a time. Take the device out of the others (virsh"
+            " detach-device --config)."
+        ),
     ),
     "node_without_service": ("problem", "Run drover.compute.discover on the host."),
     "node_without_provider": (
@@ -97,25 +126,40 @@ KINDS = {
     ),
     "provider_without_node": (
         "problem",
-        "Run drover.compute.discover if the host still exists. If not, remove what is allocated on the provider, then the provider.",
+        (
+            "Run drover.compute.discover if the host still exists. If not, remove what is allocated"
+            " on the provider, then the provider."
+        ),
     ),
     "use_miscounted": ("problem", "Run the audit with drover_audit_heal=true, which counts again."),
     "over_capacity": (
         "information",
-        "Nothing new is claimed there. Drain it, or raise its allocation ratio or room. A storage pool without capacity does not run or cannot be read: "
-        "start it (virsh pool-start), then run drover.compute.discover on its host.",
+        (
+            "Nothing new is claimed there. Drain it, or raise its allocation ratio or room. A"
+            " storage pool without capacity does not run or cannot be read: start it (virsh"
+            " pool-start), then run drover.compute.discover on its host."
+        ),
     ),
     "went_down": (
         "information",
-        "Start what should run: drover.compute.instance_start. drover.compute.instance_stop says that it stays off.",
+        (
+            "Start what should run: drover.compute.instance_start. drover.compute.instance_stop"
+            " says that it stays off."
+        ),
     ),
     "order_open": (
         "information",
-        "If no run works on it, run the last command for it again: it finds out at the host if the order was done.",
+        (
+            "If no run works on it, run the last command for it again: it finds out at the host if"
+            " the order was done."
+        ),
     ),
     "migration_old": (
         "information",
-        "Run the drain of its source host again, which finishes or undoes it; a resize drover.compute.instance_resize.",
+        (
+            "Run the drain of its source host again, which finishes or undoes it; a resize"
+            " drover.compute.instance_resize."
+        ),
     ),
 }
 
@@ -149,8 +193,8 @@ What = Mapping[str, str | None]
 class Mends:
     """The repairs that heal makes.
 
-    holdings: allocations by consumer. owners: (project, user) by consumer. places: (id of the instance, id of its node)
-    by instance. releases: consumers. recounts: ids of inventories.
+    holdings: allocations by consumer. owners: (project, user) by consumer. places: (id of the
+    instance, id of its node) by instance. releases: consumers. recounts: ids of inventories.
     """
 
     holdings: dict[str, Held] = dataclasses.field(default_factory=dict)

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The checks of CPUs, pages and devices that one instance has for itself. Nothing is repaired: only the hosts can change it."""
+"""The checks of CPUs, pages and devices that one instance has for itself. Nothing is repaired: only
+the hosts can change it.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +13,17 @@ from typing import Any
 
 from ..._common.errors import some
 from .findings import Findings
-from .snapshot import Snapshot
+from .snapshot import AuditSnapshot
 
 #: The types of devices that only one domain at a time can have; a USB device is found by its ids at
 #: each start.
 _DEVICES = ("pci", "mdev", "vdpa")
 
 
-def examine(seen: Snapshot, found: Findings) -> None:
-    """Find CPUs and devices that several instances have, pins to CPUs that are not for that, and more pages than there are."""
+def examine(seen: AuditSnapshot, found: Findings) -> None:
+    """Find CPUs and devices that several instances have, pins to CPUs that are not for that, and
+    more pages than there are.
+    """
     for node in sorted(seen.numa):
         _overlaps(seen, found, node)
         _pages(seen, found, node)
@@ -32,7 +36,7 @@ def examine(seen: Snapshot, found: Findings) -> None:
     _devices(seen, found)
 
 
-def _users(seen: Snapshot, node: int) -> dict[int, set[str]]:
+def _users(seen: AuditSnapshot, node: int) -> dict[int, set[str]]:
     """Return the instances that a CPU of a node is claimed for, by CPU."""
     users: dict[int, set[str]] = {}
     for domain in seen.numa.get(node, ()):
@@ -42,13 +46,16 @@ def _users(seen: Snapshot, node: int) -> dict[int, set[str]]:
     return users
 
 
-def _overlaps(seen: Snapshot, found: Findings, node: int) -> None:
+def _overlaps(seen: AuditSnapshot, found: Findings, node: int) -> None:
     shared: dict[tuple[str, ...], list[int]] = {}
     for cpu, uuids in _users(seen, node).items():
         if len(uuids) > 1:
             shared.setdefault(tuple(sorted(uuids)), []).append(cpu)
     for together, cpus in sorted(shared.items()):
-        reason = f"{_cpus(cpus)} of {seen.host(node)} {'is' if len(cpus) == 1 else 'are'} pinned for {_names(seen, together)}."
+        reason = (
+            f"{_cpus(cpus)} of {seen.host(node)} {'is' if len(cpus) == 1 else 'are'} pinned for"
+            f" {_names_of_instances(seen, together)}."
+        )
         found.add(
             "pins_overlap",
             reason,
@@ -57,7 +64,7 @@ def _overlaps(seen: Snapshot, found: Findings, node: int) -> None:
         )
 
 
-def _instance(seen: Snapshot, uuid: str) -> str:
+def _instance(seen: AuditSnapshot, uuid: str) -> str:
     """Return the instance of a consumer, which may be a migration at its source: a guest does not
     overlap with itself.
     """
@@ -65,14 +72,17 @@ def _instance(seen: Snapshot, uuid: str) -> str:
     return migration.instance_uuid if migration is not None else uuid
 
 
-def _outside(seen: Snapshot, found: Findings, uuid: str, node: int) -> None:
+def _outside(seen: AuditSnapshot, found: Findings, uuid: str, node: int) -> None:
     cells, numa = _cells(seen, node), seen.domains[uuid][node].numa
     if not cells or not numa:
         return
     pinnable = {cpu for cell in cells for cpu in cell["pcpus"]}
     pins = {cpus[0] for cpus in (numa.get("vcpu_pins") or {}).values() if len(cpus) == 1}
     if pins - pinnable:
-        reason = f"It is pinned to {_cpus(pins - pinnable)}, which {seen.host(node)} does not keep for pinned vCPUs."
+        reason = (
+            f"It is pinned to {_cpus(pins - pinnable)}, which {seen.host(node)} does not keep for"
+            " pinned vCPUs."
+        )
         found.add(
             "pins_outside",
             reason,
@@ -81,8 +91,9 @@ def _outside(seen: Snapshot, found: Findings, uuid: str, node: int) -> None:
         )
 
 
-def _unclaimed(seen: Snapshot, found: Findings, uuid: str, node: int) -> None:
-    """Find CPUs of an instance that moves which are not claimed for it at that end, as it runs or as it starts next time.
+def _unclaimed(seen: AuditSnapshot, found: Findings, uuid: str, node: int) -> None:
+    """Find CPUs of an instance that moves which are not claimed for it at that end, as it runs or
+    as it starts next time.
 
     Without a move, a discovery claims the CPUs of a domain.
     """
@@ -104,12 +115,15 @@ def _unclaimed(seen: Snapshot, found: Findings, uuid: str, node: int) -> None:
         return
     taken = {cpu for cpu in foreign if cpu in users}
     reason = (
-        f"It is pinned to {_cpus(foreign)} of {seen.host(node)}, not claimed for it there, while its migration from {moves[0].source} to "
-        f"{moves[0].destination} is open."
+        f"It is pinned to {_cpus(foreign)} of {seen.host(node)}, not claimed for it there, while"
+        f" its migration from {moves[0].source} to {moves[0].destination} is open."
     )
     if taken:
         others = set().union(*(users[cpu] for cpu in taken))
-        reason += f" {_cpus(taken)} {'is' if len(taken) == 1 else 'are'} claimed for {_names(seen, others)}."
+        reason += (
+            f" {_cpus(taken)} {'is' if len(taken) == 1 else 'are'} claimed for"
+            f" {_names_of_instances(seen, others)}."
+        )
     found.add(
         "pins_unclaimed",
         reason,
@@ -118,7 +132,7 @@ def _unclaimed(seen: Snapshot, found: Findings, uuid: str, node: int) -> None:
     )
 
 
-def _pages(seen: Snapshot, found: Findings, node: int) -> None:
+def _pages(seen: AuditSnapshot, found: Findings, node: int) -> None:
     totals = {
         (cell["id"], page["size_kb"]): page["total"]
         for cell in _cells(seen, node)
@@ -136,7 +150,10 @@ def _pages(seen: Snapshot, found: Findings, node: int) -> None:
         total = totals.get(key, 0)
         if count > total:
             number, size = key
-            reason = f"{_names(seen, users[key])} have {count} pages of {size} KiB in cell {number} of {seen.host(node)}, which has {total}."
+            reason = (
+                f"{_names_of_instances(seen, users[key])} have {count} pages of {size} KiB in cell {number} of"
+                f" {seen.host(node)}, which has {total}."
+            )
             found.add(
                 "pages_exceeded",
                 reason,
@@ -145,7 +162,7 @@ def _pages(seen: Snapshot, found: Findings, node: int) -> None:
             )
 
 
-def _devices(seen: Snapshot, found: Findings) -> None:
+def _devices(seen: AuditSnapshot, found: Findings) -> None:
     users: dict[tuple[int, str], set[str]] = {}
     for uuid, places in seen.domains.items():
         for node, row in places.items():
@@ -155,7 +172,7 @@ def _devices(seen: Snapshot, found: Findings) -> None:
                     users.setdefault((node, address), set()).add(uuid)
     for (node, address), uuids in sorted(users.items()):
         if len(uuids) > 1:
-            reason = f"The device {address} of {seen.host(node)} is in {_names(seen, uuids)}."
+            reason = f"The device {address} of {seen.host(node)} is in {_names_of_instances(seen, uuids)}."
             found.add(
                 "device_doubled",
                 reason,
@@ -164,17 +181,17 @@ def _devices(seen: Snapshot, found: Findings) -> None:
             )
 
 
-def _cells(seen: Snapshot, node: int) -> list[dict[str, Any]]:
+def _cells(seen: AuditSnapshot, node: int) -> list[dict[str, Any]]:
     return seen.nodes[node].numa_cells or []
 
 
-def _what(seen: Snapshot, uuids: Iterable[str], node: int) -> dict[str, str | None]:
+def _what(seen: AuditSnapshot, uuids: Iterable[str], node: int) -> dict[str, str | None]:
     """Return the object of a finding: the first of the instances by name."""
     uuid = min(uuids, key=lambda each: (seen.name(each), each))
     return {"uuid": uuid, "name": seen.name(uuid), "host": seen.host(node)}
 
 
-def _names(seen: Snapshot, uuids: Iterable[str]) -> str:
+def _names_of_instances(seen: AuditSnapshot, uuids: Iterable[str]) -> str:
     return some(sorted({seen.name(uuid) for uuid in uuids}), 5)
 
 

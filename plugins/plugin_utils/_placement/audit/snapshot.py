@@ -29,7 +29,7 @@ NODE_TRAIT = "COMPUTE_NODE"
 PLACE = "place"
 
 
-class Domain(NamedTuple):
+class AuditedDomain(NamedTuple):
     """A domain of a node, with the facts that the checks read."""
 
     uuid: str
@@ -42,8 +42,9 @@ class Domain(NamedTuple):
 
 
 @dataclasses.dataclass
-class Snapshot:
-    """Rows by uuid (instances, consumers, migrations, domains) or id. Data only: the checks need no database.
+class AuditSnapshot:
+    """Rows by uuid (instances, consumers, migrations, domains) or id. Data only: the checks need no
+    database.
 
     services: hosts by id. inventories: with the name of the class. held: allocations by consumer.
     migrations: the open ones and the ones that are consumers. domains: {uuid: {node id: row}}.
@@ -61,7 +62,7 @@ class Snapshot:
     consumers: dict[str, Row]
     held: dict[str, Held]
     migrations: dict[str, Row]
-    domains: dict[str, dict[int, Domain]]
+    domains: dict[str, dict[int, AuditedDomain]]
     traits: dict[int, set[str]]
     aggregates: dict[int, set[int]]
     numa: dict[int, list[NumaAllocation]]
@@ -75,7 +76,8 @@ class Snapshot:
             by_uuid[row.uuid]: key for key, row in self.providers.items() if row.uuid in by_uuid
         }
         roots: dict[int, int] = {key: row.root_id or key for key, row in self.providers.items()}
-        # The node that a provider belongs to; none for a sharing provider and for a node that is gone.
+        # The node that a provider belongs to; none for a sharing provider and for a node that is
+        # gone.
         self.node_of: dict[int, int | None] = {
             key: by_uuid.get(self.providers[root].uuid) for key, root in roots.items()
         }
@@ -134,15 +136,16 @@ class Snapshot:
         )
 
 
-def read(connection: Connection) -> Snapshot:
+def read(connection: Connection) -> AuditSnapshot:
     """Read a snapshot of the store."""
     consumers = _by(connection, _columns(tables.consumers, "uuid id type project user expires_at"))
-    return Snapshot(
+    return AuditSnapshot(
         instances=_by(
             connection,
             _columns(
                 tables.instances,
-                "uuid id name compute_node_id state order_uuid task_state vcpus memory_mb disk_gb project user",
+                "uuid id name compute_node_id state order_uuid task_state vcpus memory_mb disk_gb"
+                " project user",
             ),
         ),
         nodes=_by(
@@ -158,7 +161,7 @@ def read(connection: Connection) -> Snapshot:
         providers=_by(connection, _columns(tables.resource_providers, "id uuid name root_id")),
         inventories=_inventories(connection),
         consumers=consumers,
-        held=_held(connection, consumers.values()),
+        held=_read_allocations(connection, consumers.values()),
         migrations=_migrations(connection),
         domains=_domains(connection),
         traits=_traits(connection),
@@ -186,7 +189,7 @@ def _inventories(connection: Connection) -> list[Row]:
     return list(connection.execute(query).all())
 
 
-def _held(connection: Connection, consumers: Iterable[Row]) -> dict[str, Held]:
+def _read_allocations(connection: Connection, consumers: Iterable[Row]) -> dict[str, Held]:
     """Do as placement.allocations.read(), for all consumers."""
     table = tables.allocations
     names = {row.id: row.name for row in connection.execute(sa.select(tables.resource_classes))}
@@ -202,7 +205,8 @@ def _migrations(connection: Connection) -> dict[str, Row]:
     table = tables.migrations
     query = _columns(
         table,
-        "uuid instance_uuid instance_name source_node_id destination_node_id source destination status updated_at",
+        "uuid instance_uuid instance_name source_node_id destination_node_id source destination"
+        " status updated_at",
     ).where(
         sa.or_(
             table.c.status.in_(tables.HOLDING_MIGRATION),
@@ -212,17 +216,17 @@ def _migrations(connection: Connection) -> dict[str, Row]:
     return _by(connection, query)
 
 
-def _domains(connection: Connection) -> dict[str, dict[int, Domain]]:
-    by_uuid: dict[str, dict[int, Domain]] = {}
+def _domains(connection: Connection) -> dict[str, dict[int, AuditedDomain]]:
+    by_uuid: dict[str, dict[int, AuditedDomain]] = {}
     facts = tables.domains.c.facts
     query = _columns(tables.domains, "uuid compute_node_id name state")
     # The facts are read as text: the decoding of a null for each domain takes longer than all the
     # rest.
-    known = [facts[name].as_string().label(name) for name in Domain._fields[4:]]
+    known = [facts[name].as_string().label(name) for name in AuditedDomain._fields[4:]]
     for uuid, node, name, state, *texts in column_reader.rows(
         connection, query.add_columns(*known)
     ):
-        by_uuid.setdefault(uuid, {})[node] = Domain(
+        by_uuid.setdefault(uuid, {})[node] = AuditedDomain(
             uuid, node, name, state, *[None if text is None else json.loads(text) for text in texts]
         )
     return by_uuid

@@ -34,7 +34,8 @@ class CandidateCapacity:
     """The free capacity of nodes, by allocation candidates.
 
     :param topology: the providers that all queries need; its ``used`` changes.
-    :param nodes: uuids of root providers, in the order of the masks. Nothing is free on a node that the topology lacks.
+    :param nodes: uuids of root providers, in the order of the masks. Nothing is free on a node that
+        the topology lacks.
     """
 
     def __init__(self, topology: ProviderArrays, nodes: Iterable[str]) -> None:
@@ -49,7 +50,7 @@ class CandidateCapacity:
 
     def fits(self, query: Query) -> BoolArray:
         """Return which of the nodes have room for a query."""
-        return self._of(query).roots[self._places]
+        return self._state_of(query).roots[self._places]
 
     def choose(self, query: Query, node: int) -> Allocations | None:
         """Return the allocations of a query on a node, by the number of the node; None if it does
@@ -61,11 +62,12 @@ class CandidateCapacity:
     def candidates(self, query: Query, node: int) -> Iterator[response.AllocationRequest]:
         """Find the candidates of a node, by its number, the best first.
 
-        Prefer the candidate with the fewest providers outside the node's own tree, then the one that leaves the most capacity free.
+        Prefer the candidate with the fewest providers outside the node's own tree, then the one
+        that leaves the most capacity free.
         """
         if self._places[node] < 0:
             return
-        rows = self._of(query).rows(self._places[node])
+        rows = self._state_of(query).rows(self._places[node])
         if len(rows):
             slots = search.slots(query)
             for place in self._in_order(rows, slots, self._places[node]):
@@ -105,7 +107,7 @@ class CandidateCapacity:
         best = int(np.argmax(free))
         return max(int(free[best]), 0), int(inventory.capacity[mine][best])
 
-    def _of(self, query: Query) -> _QueryState:
+    def _state_of(self, query: Query) -> _QueryState:
         # The query is kept, so that no other one gets its id.
         if id(query) not in self._asked:
             self._asked[id(query)] = (query, _QueryState(self._topology, self._at, query))
@@ -131,7 +133,8 @@ class CandidateCapacity:
 class _QueryState:
     """One query.
 
-    roots: the anchors that have a candidate, over the providers, and one more element that is false.
+    roots: the anchors that have a candidate, over the providers, and one more element that is
+    false.
     """
 
     def __init__(self, topology: ProviderArrays, at: Mapping[str, IntArray], query: Query) -> None:
@@ -150,7 +153,7 @@ class _QueryState:
             len(slot.resources) for slot in self._slots
         )
         self._masks = [
-            self._fits(slot, option.places) for slot, option in zip(self._slots, self._options)
+            self._fits_slot(slot, option.places) for slot, option in zip(self._slots, self._options)
         ]
         # The pairs in the order of their providers.
         self._orders = [np.argsort(option.places, kind="stable") for option in self._options]
@@ -188,22 +191,22 @@ class _QueryState:
             if first == last:
                 continue
             pairs, mask = self._orders[number][first:last], self._masks[number]
-            now = bool(self._fits(slot, np.array([place]))[0])
+            now = bool(self._fits_slot(slot, np.array([place]))[0])
             # If slots share a class, the rest for both of them counts, too.
             if now != mask[pairs[0]] or self._several:
                 mask[pairs] = now
                 stale.append(self._options[number].anchors[pairs])
         if stale:
-            self._find(np.unique(np.concatenate(stale)))
+            self._find_viable_anchors(np.unique(np.concatenate(stale)))
 
-    def _fits(self, slot: search.Slot, places: IntArray) -> BoolArray:
+    def _fits_slot(self, slot: search.Slot, places: IntArray) -> BoolArray:
         mask = np.ones(len(places), dtype=bool)
         for name, amount in slot.resources.items():
             inventory, at = self._topology.inventories[name], self._at[name][places]
             mask &= capacity_rule.has_room(inventory.used[at], amount, inventory.capacity[at])
         return mask
 
-    def _find(self, stale: IntArray) -> None:
+    def _find_viable_anchors(self, stale: IntArray) -> None:
         """Find out which of some anchors have a candidate."""
         if len(stale) <= FEW:
             for place in stale.tolist():

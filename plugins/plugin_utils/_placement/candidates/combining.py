@@ -29,19 +29,19 @@ class Rules:
         single = {slot.suffix: number for number, slot in enumerate(slots) if slot.suffix}
         if spread:
             for choice in query.groups[""].required:
-                self._add(spread[-1], _Union(viable.having(topology, choice), spread))
+                self._add_rule(spread[-1], _Union(viable.having(topology, choice), spread))
         if query.group_policy == "isolate":
             numbers = list(single.values())
             for order, number in enumerate(numbers):
                 if order:
-                    self._add(number, _Apart(numbers[:order], number))
+                    self._add_rule(number, _Apart(numbers[:order], number))
         for suffixes in query.same_subtrees:
             numbers = sorted(single[suffix] for suffix in suffixes)
             if len(numbers) > 1:
-                self._add(numbers[-1], _Subtree(topology, numbers))
+                self._add_rule(numbers[-1], _Subtree(topology, numbers))
         for equal in query.equal_groups:
             for one, other in zip(equal, equal[1:]):
-                self._add(single[other], _InOrder(single[one], single[other]))
+                self._add_rule(single[other], _InOrder(single[one], single[other]))
         self._add_sums(slots)
 
     def keep(self, rows: IntArray, number: int) -> BoolArray | None:
@@ -52,7 +52,7 @@ class Rules:
             kept = holds if kept is None else kept & holds
         return kept
 
-    def _add(self, number: int, rule: Rule) -> None:
+    def _add_rule(self, number: int, rule: Rule) -> None:
         self._at.setdefault(number, []).append(rule)
 
     def _add_sums(self, slots: Sequence[Slot]) -> None:
@@ -64,7 +64,9 @@ class Rules:
             inventory = self._topology.inventories.get(name)
             for order, (number, _amount) in enumerate(several):
                 if order and inventory is not None:
-                    self._add(number, _Sum(self._topology.size, inventory, several[: order + 1]))
+                    self._add_rule(
+                        number, _Sum(self._topology.size, inventory, several[: order + 1])
+                    )
 
 
 class _Union:
@@ -108,11 +110,13 @@ class _Subtree:
         rows = rows[:, self._numbers]
         mask = np.zeros(len(rows), dtype=bool)
         for number in range(rows.shape[1]):
-            mask |= self._below(rows, rows[:, number]).all(axis=1)
+            mask |= self._is_below(rows, rows[:, number]).all(axis=1)
         return mask
 
-    def _below(self, rows: IntArray, top: IntArray) -> BoolArray:
-        """Return, in the shape of the rows, which places are in the subtree of the ``top`` of their row."""
+    def _is_below(self, rows: IntArray, top: IntArray) -> BoolArray:
+        """Return, in the shape of the rows, which places are in the subtree of the ``top`` of their
+        row.
+        """
         above, below = rows, rows == top[:, None]
         while True:
             above = np.where(above >= 0, self._parents[above], -1)

@@ -24,7 +24,7 @@ POLICIES = ("none", "isolate")
 
 
 @dataclass
-class Group:
+class RequestGroup:
     """A request group; the group with the suffix "" is spread over a tree, any other group is on
     one provider.
 
@@ -48,14 +48,15 @@ class Group:
 
 @dataclass
 class Query:
-    """groups: by suffix, in the order given, the group without a suffix first. same_subtrees: sets of suffixes.
+    """groups: by suffix, in the order given, the group without a suffix first. same_subtrees: sets
+    of suffixes.
 
     equal_groups: suffixes of groups with equal requests. Candidates that only exchange providers
     among such groups count as one; of very many candidates of one root, only some are found
     (search.MOST_ALIKE).
     """
 
-    groups: dict[str, Group] = field(default_factory=dict)
+    groups: dict[str, RequestGroup] = field(default_factory=dict)
     group_policy: str | None = None
     same_subtrees: list[set[str]] = field(default_factory=list)
     root_required: set[str] = field(default_factory=set)
@@ -133,16 +134,19 @@ def checked(query: Query) -> Query:
         raise refused("same_subtree", "", "suffixes; the group without one cannot be named")
     if not any(group.resources for group in query.groups.values()):
         raise DroverError(
-            "The query asks for no resources: give resources, as {VCPU: 1}, to it or to one of its groups."
+            "The query asks for no resources: give resources, as {VCPU: 1}, to it or to one of its"
+            " groups."
         )
     for suffix, group in query.groups.items():
         if not group.resources and suffix not in named:
             raise DroverError(
-                f"The group '{suffix}' asks for no resources. Give it resources{suffix}, or name it in same_subtree: "
-                "a group that is named there may go without."
+                f"The group '{suffix}' asks for no resources. Give it resources{suffix}, or name it"
+                " in same_subtree: a group that is named there may go without."
                 if suffix
-                else "The group without a suffix asks for no resources. Give it resources, or move what else it asks for "
-                "into a group with a suffix."
+                else (
+                    "The group without a suffix asks for no resources. Give it resources, or move"
+                    " what else it asks for into a group with a suffix."
+                )
             )
         check_traits(group)
     for suffix in sorted(named - set(query.groups)):
@@ -154,23 +158,25 @@ def checked(query: Query) -> Query:
     both = query.root_required & query.root_forbidden
     if both:
         raise DroverError(
-            f"root_required both requires and forbids {', '.join(sorted(both))}: take one of the two out."
+            f"root_required both requires and forbids {', '.join(sorted(both))}: take one of the"
+            " two out."
         )
     if query.group_policy is None and len(set(query.groups) - {""}) > 1:
         raise DroverError(
-            "group_policy is missing: with two or more groups say isolate (each on a provider of its own) or none."
+            "group_policy is missing: with two or more groups say isolate (each on a provider of"
+            " its own) or none."
         )
     query.groups = dict(sorted(query.groups.items(), key=lambda pair: pair[0] != ""))
     return query
 
 
-def check_traits(group: Group) -> None:
+def check_traits(group: RequestGroup) -> None:
     """Refuse a group that requires and forbids the same trait."""
     for choice in group.required:
         if choice <= group.forbidden:
             raise DroverError(
-                f"required{group.suffix} both requires and forbids {', '.join(sorted(choice))}: no provider can do that. "
-                "Take one of the two out."
+                f"required{group.suffix} both requires and forbids {', '.join(sorted(choice))}: no"
+                " provider can do that. Take one of the two out."
             )
 
 
@@ -192,12 +198,12 @@ def trait(key: str, value: object) -> str:
     return value.strip()
 
 
-def read_group(suffix: str, given: Mapping[str, object]) -> Group:
+def read_group(suffix: str, given: Mapping[str, object]) -> RequestGroup:
     """Read the group of a mapping with GROUP_KEYS.
 
     :raises DroverError: it names the key, the value and the expected form.
     """
-    group = Group(suffix)
+    group = RequestGroup(suffix)
     resources = given.get("resources")
     if resources is not None and not isinstance(resources, dict):
         raise refused(
@@ -219,13 +225,13 @@ def read_group(suffix: str, given: Mapping[str, object]) -> Group:
 def _choices(
     key: str, given: Any, name: Callable[[str, Any], str]
 ) -> tuple[list[frozenset[str]], set[str]]:
-    """Read the needed and the forbidden names of a list, see Group; a text is a list of one.
+    """Read the needed and the forbidden names of a list, see RequestGroup; a text is a list of one.
 
     :param name: reads the name of a key.
     """
     needed: list[frozenset[str]] = []
     forbidden: set[str] = set()
-    for choice in _listed(key, given):
+    for choice in _check_list(key, given):
         if isinstance(choice, list):
             if not choice:
                 raise refused(key, choice, "at least one name in an inner list")
@@ -239,7 +245,7 @@ def _choices(
     return needed, forbidden
 
 
-def _listed(key: str, given: Any) -> list[Any]:
+def _check_list(key: str, given: Any) -> list[Any]:
     if given is None:
         return []
     if isinstance(given, str):
@@ -262,7 +268,7 @@ def _root(given: Any) -> tuple[set[str], set[str]]:
 
 
 def _subtrees(given: Any) -> list[set[str]]:
-    groups = _listed("same_subtree", given)
+    groups = _check_list("same_subtree", given)
     if groups and not any(isinstance(each, list) for each in groups):
         groups = [groups]
     for group in groups:

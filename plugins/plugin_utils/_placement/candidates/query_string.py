@@ -46,7 +46,7 @@ def parse(text: str) -> language.Query:
             )
         seen.add(key)
         if match:
-            group = query.groups.setdefault(suffix, language.Group(suffix))
+            group = query.groups.setdefault(suffix, language.RequestGroup(suffix))
             _READERS[name](group, key, value)
         elif key in language.WIDE_KEYS:
             _wide(query, key, value)
@@ -60,7 +60,7 @@ def parse(text: str) -> language.Query:
     return language.checked(query)
 
 
-def add(group: language.Group, key: str, value: str) -> None:
+def add(group: language.RequestGroup, key: str, value: str) -> None:
     """Add a parameter of a query string to a group.
 
     :param key: a key of query.GROUP_KEYS.
@@ -85,7 +85,7 @@ def _wide(query: language.Query, key: str, value: str) -> None:
         query.limit = language.whole(key, value)
 
 
-def _resources(group: language.Group, key: str, value: str) -> None:
+def _resources(group: language.RequestGroup, key: str, value: str) -> None:
     for each in value.split(","):
         name, colon, amount = each.strip().partition(":")
         if not name or not colon:
@@ -95,7 +95,7 @@ def _resources(group: language.Group, key: str, value: str) -> None:
         group.resources[name] = language.whole(f"{key}: the amount of {name}", amount.strip())
 
 
-def _required(group: language.Group, key: str, value: str) -> None:
+def _required(group: language.RequestGroup, key: str, value: str) -> None:
     required, forbidden = _traits(key, value)
     group.required += required
     group.forbidden |= forbidden
@@ -117,7 +117,7 @@ def _traits(key: str, value: str) -> tuple[list[frozenset[str]], set[str]]:
     return [frozenset([each]) for each in names if not each.startswith("!")], forbidden
 
 
-def _member_of(group: language.Group, key: str, value: str) -> None:
+def _member_of(group: language.RequestGroup, key: str, value: str) -> None:
     forbidden, listed = value.startswith("!"), value.removeprefix("!")
     many = listed.startswith("in:")
     if "," in listed and not many:
@@ -131,11 +131,11 @@ def _member_of(group: language.Group, key: str, value: str) -> None:
         group.member_of.append(frozenset(names))
 
 
-def _in_tree(group: language.Group, key: str, value: str) -> None:
+def _in_tree(group: language.RequestGroup, key: str, value: str) -> None:
     group.in_tree = validation.read_uuid(key, value)
 
 
-_READERS: dict[str, Callable[[language.Group, str, str], None]] = {
+_READERS: dict[str, Callable[[language.RequestGroup, str, str], None]] = {
     "resources": _resources,
     "required": _required,
     "member_of": _member_of,

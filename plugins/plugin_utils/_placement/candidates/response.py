@@ -24,7 +24,8 @@ from .viable import Slot
 class AllocationRequest(TypedDict):
     """A way to meet a query.
 
-    allocations: {provider uuid: {"resources": amounts}}; mappings: {suffix of a group: provider uuids}.
+    allocations: {provider uuid: {"resources": amounts}}; mappings: {suffix of a group: provider
+    uuids}.
     """
 
     allocations: dict[str, dict[str, Resources]]
@@ -32,7 +33,9 @@ class AllocationRequest(TypedDict):
 
 
 class ProviderSummary(TypedDict):
-    """A provider of a tree that something would be taken from; resources: {class: {capacity, used}}."""
+    """A provider of a tree that something would be taken from; resources: {class: {capacity,
+    used}}.
+    """
 
     name: str
     resources: dict[str, dict[str, int]]
@@ -41,14 +44,14 @@ class ProviderSummary(TypedDict):
     root_provider_uuid: str
 
 
-class Answer(TypedDict):
+class CandidatesResponse(TypedDict):
     """An answer of Placement; the summaries are by the uuids of the providers."""
 
     allocation_requests: list[AllocationRequest]
     provider_summaries: dict[str, ProviderSummary]
 
 
-def answer(connection: Connection, query: Query) -> Answer:
+def answer(connection: Connection, query: Query) -> CandidatesResponse:
     """Find every way to meet a query with the providers of the store.
 
     :raises DroverError: the query names a class or a trait that does not exist.

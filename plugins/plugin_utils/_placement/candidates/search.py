@@ -37,10 +37,11 @@ def slots(query: Query) -> list[Slot]:
 
 
 def find(topology: ProviderArrays, query: Query) -> IntArray:
-    """Find the candidates, in the order of the names of anchors and then of providers, slot by slot.
+    """Find the candidates, in the order of the names of anchors and then of providers, slot by
+    slot.
 
-    :returns: a row for each candidate: the place of the provider of each of slots(query). No two rows are alike. With a
-        limit the first so many.
+    :returns: a row for each candidate: the place of the provider of each of slots(query). No two
+        rows are alike. With a limit the first so many.
     """
     parts = slots(query)
     options = viable.options(topology, query)
@@ -72,7 +73,9 @@ def anchored(
 
 
 def _blocks(options: Sequence[Option], size: int) -> Iterator[BoolArray]:
-    """Return the anchors that have something for every slot, not too many combinations at a time."""
+    """Return the anchors that have something for every slot, not too many combinations at a
+    time.
+    """
     combinations = np.ones(size)
     for option in options:
         combinations *= np.bincount(option.anchors, minlength=size)
@@ -117,7 +120,9 @@ def _product(
 
 
 def _some_of_each(owner: IntArray) -> BoolArray:
-    """Return which rows to keep so that no owner has more than MOST_ALIKE: at even distances, so that they stay different."""
+    """Return which rows to keep so that no owner has more than MOST_ALIKE: at even distances, so
+    that they stay different.
+    """
     first, many = (np.searchsorted(owner, owner, side=side) for side in ("left", "right"))
     within, many = np.arange(len(owner)) - first, many - first
     mask: BoolArray = (many <= MOST_ALIKE) | (
@@ -127,7 +132,9 @@ def _some_of_each(owner: IntArray) -> BoolArray:
 
 
 def _unlike(topology: ProviderArrays, rows: IntArray, seen: set[tuple[int, ...]]) -> IntArray:
-    """Drop the rows that an earlier anchor has too: only sharing providers serve more than one anchor."""
+    """Drop the rows that an earlier anchor has too: only sharing providers serve more than one
+    anchor.
+    """
     if not topology.reached:
         return rows
     sharing = np.zeros(topology.size, dtype=bool)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ..._common.arrays import BoolArray, IntArray, np
 from ..._records.claims import Resources
 from ..._store.providers.provider_arrays import ProviderArrays
-from .query import Group, Query
+from .query import Query, RequestGroup
 
 
 @dataclass
@@ -65,7 +65,7 @@ def _roots(topology: ProviderArrays, query: Query) -> BoolArray | None:
     return allowed
 
 
-def _tree(topology: ProviderArrays, group: Group) -> int | None:
+def _tree(topology: ProviderArrays, group: RequestGroup) -> int | None:
     """Return the root of the tree that in_tree names; -1 without in_tree, None if there is no such
     provider.
     """
@@ -76,7 +76,7 @@ def _tree(topology: ProviderArrays, group: Group) -> int | None:
     return int(topology.roots[topology.uuids.index(group.in_tree)])
 
 
-def _one_provider(topology: ProviderArrays, group: Group, tree: int) -> Option | None:
+def _one_provider(topology: ProviderArrays, group: RequestGroup, tree: int) -> Option | None:
     """Return the providers that have all of a group with a suffix."""
     good = np.ones(topology.size, dtype=bool)
     for name, amount in group.resources.items():
@@ -105,7 +105,7 @@ def _one_provider(topology: ProviderArrays, group: Group, tree: int) -> Option |
     return Option(*topology.serving(np.flatnonzero(good), good))
 
 
-def _spread(topology: ProviderArrays, group: Group, tree: int) -> Sequence[Option | None]:
+def _spread(topology: ProviderArrays, group: RequestGroup, tree: int) -> Sequence[Option | None]:
     """Return an option for each class of the group without a suffix."""
     inside, outside = None, None
     if group.member_of:

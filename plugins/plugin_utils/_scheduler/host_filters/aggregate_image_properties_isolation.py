@@ -40,7 +40,10 @@ class AggregateImagePropertiesIsolation(HostFilter):
         membership = states.aggregates.at(index)
         key = self._wrong(membership, spec.image_properties) or ""
         values = ", ".join(sorted(membership.split[key]))
-        return f"image property {key}: is {spec.image_properties[key]}, the host's aggregates take {values}"
+        return (
+            f"image property {key}: is {spec.image_properties[key]}, the host's aggregates take"
+            f" {values}"
+        )
 
     def _wrong(self, membership: Membership, properties: Mapping[str, object]) -> str | None:
         namespace = self.option["aggregate_image_properties_isolation_namespace"]

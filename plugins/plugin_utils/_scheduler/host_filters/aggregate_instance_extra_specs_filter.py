@@ -30,18 +30,24 @@ class AggregateInstanceExtraSpecsFilter(HostFilter):
     reads = ("aggregates",)
 
     def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
-        specs = self._wanted(spec)
+        specs = self._wanted_specs(spec)
         if not specs:
             return np.ones(states.size, dtype=bool)
-        return states.aggregates.each(lambda each: not self._missing(each, specs))
+        return states.aggregates.each(lambda each: not self._first_unmet(each, specs))
 
     def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
-        key, text = self._missing(states.aggregates.at(index), self._wanted(spec)) or ("", "")
+        key, text = self._first_unmet(states.aggregates.at(index), self._wanted_specs(spec)) or (
+            "",
+            "",
+        )
         values = states.aggregates.at(index).split.get(key)
-        return f"aggregate key {key}: asked '{text}', the host's aggregates have {', '.join(sorted(values)) if values else 'none'}"
+        return (
+            f"aggregate key {key}: asked '{text}', the host's aggregates have"
+            f" {', '.join(sorted(values)) if values else 'none'}"
+        )
 
     @staticmethod
-    def _wanted(spec: RequestSpec) -> list[tuple[str, str]]:
+    def _wanted_specs(spec: RequestSpec) -> list[tuple[str, str]]:
         specs = []
         for key, text in spec.extra_specs.items():
             scope, _colon, rest = key.partition(":")
@@ -52,7 +58,7 @@ class AggregateInstanceExtraSpecsFilter(HostFilter):
         return specs
 
     @staticmethod
-    def _missing(
+    def _first_unmet(
         membership: Membership, wanted: Iterable[tuple[str, str]]
     ) -> tuple[str, str] | None:
         for key, text in wanted:

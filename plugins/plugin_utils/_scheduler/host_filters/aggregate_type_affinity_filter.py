@@ -35,4 +35,7 @@ class AggregateTypeAffinityFilter(HostFilter):
 
     def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         flavors = ", ".join(sorted(states.aggregates.at(index).split["instance_type"]))
-        return f"flavor: is {spec.flavor.name if spec.flavor else 'not given'}, the host is for {flavors}"
+        return (
+            f"flavor: is {spec.flavor.name if spec.flavor else 'not given'}, the host is for"
+            f" {flavors}"
+        )

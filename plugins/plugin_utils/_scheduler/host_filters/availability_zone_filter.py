@@ -35,6 +35,9 @@ class AvailabilityZoneFilter(HostFilter):
         request_text = f"zone: asked {spec.availability_zone}"
         if not self.passes(states, spec).any():
             zones = ", ".join(states.zone_names)
-            return f"{request_text}, which no host is in ({'zones: ' + zones if zones else 'no host is in any zone'})"
+            return (
+                f"{request_text}, which no host is in"
+                f" ({'zones: ' + zones if zones else 'no host is in any zone'})"
+            )
         zones = ", ".join(states.zones_at(index))
         return f"{request_text}, the host is in {zones or 'none'}"

@@ -49,7 +49,10 @@ class ComputeCapabilitiesFilter(HostFilter):
             keep = self._meets(states, key, text)
             if keep is not None and not keep[index]:
                 value = self._value(states, key, index)
-                return f"capability {key}: asked '{text}', the host has {'none' if value is None else value}"
+                return (
+                    f"capability {key}: asked '{text}', the host has"
+                    f" {'none' if value is None else value}"
+                )
         return f"{self.name} says no"
 
     @staticmethod

@@ -19,13 +19,16 @@ class ExactCoreFilter(HostFilter):
     name = "ExactCoreFilter"
 
     def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
-        return self._has(states) == spec.resources.get("VCPU", 0)
+        return self._total_cores(states) == spec.resources.get("VCPU", 0)
 
     def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
-        return f"CPU: asked exactly {spec.resources.get('VCPU', 0)} vCPU, the host has {self._has(states)[index]:g}"
+        return (
+            f"CPU: asked exactly {spec.resources.get('VCPU', 0)} vCPU, the host has"
+            f" {self._total_cores(states)[index]:g}"
+        )
 
     @staticmethod
-    def _has(states: HostStates) -> IntArray:
+    def _total_cores(states: HostStates) -> IntArray:
         resource = states.resources.get("VCPU")
         if resource is None:
             return np.zeros(states.size, dtype=np.int64)

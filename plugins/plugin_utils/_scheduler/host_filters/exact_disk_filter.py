@@ -19,13 +19,16 @@ class ExactDiskFilter(HostFilter):
     name = "ExactDiskFilter"
 
     def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
-        return self._has(states) == spec.resources.get("DISK_GB", 0)
+        return self._free_disk(states) == spec.resources.get("DISK_GB", 0)
 
     def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
-        return f"disk: asked exactly {spec.resources.get('DISK_GB', 0)} GiB, the host has {self._has(states)[index]:g}"
+        return (
+            f"disk: asked exactly {spec.resources.get('DISK_GB', 0)} GiB, the host has"
+            f" {self._free_disk(states)[index]:g}"
+        )
 
     @staticmethod
-    def _has(states: HostStates) -> np.ndarray:
+    def _free_disk(states: HostStates) -> np.ndarray:
         resource = states.resources.get("DISK_GB")
         if resource is None:
             return np.zeros(states.size, dtype=np.int64)

@@ -19,13 +19,16 @@ class ExactRamFilter(HostFilter):
     name = "ExactRamFilter"
 
     def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
-        return self._has(states) == spec.resources.get("MEMORY_MB", 0)
+        return self._free_ram(states) == spec.resources.get("MEMORY_MB", 0)
 
     def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
-        return f"RAM: asked exactly {spec.resources.get('MEMORY_MB', 0)} MiB, the host has {self._has(states)[index]:g}"
+        return (
+            f"RAM: asked exactly {spec.resources.get('MEMORY_MB', 0)} MiB, the host has"
+            f" {self._free_ram(states)[index]:g}"
+        )
 
     @staticmethod
-    def _has(states: HostStates) -> IntArray:
+    def _free_ram(states: HostStates) -> IntArray:
         resource = states.resources.get("MEMORY_MB")
         if resource is None:
             return np.zeros(states.size, dtype=np.int64)

@@ -44,12 +44,12 @@ class ImagePropertiesFilter(HostFilter):
     options = {"image_properties_default_architecture": ""}
 
     def needs(self, spec: RequestSpec) -> Collection[str]:
-        if not self._wanted(spec):
+        if not self._wanted_types(spec):
             return ()
         return ("supported_instances", "hypervisor_version", "cpu_info")
 
     def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
-        properties = self._wanted(spec)
+        properties = self._wanted_types(spec)
         if not properties:
             return np.ones(states.size, dtype=bool)
         result = states.categorical("supported_instances").each(
@@ -75,15 +75,18 @@ class ImagePropertiesFilter(HostFilter):
         return result
 
     def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
-        properties = self._wanted(spec)
+        properties = self._wanted_types(spec)
         entries = states.categorical("supported_instances")[index]
         if not entries:
             return f"image: needs {'/'.join(properties)}, the host reports nothing that it supports"
         if any(all(each in entry for each in properties) for entry in entries):
             return "image: the hypervisor's version or address bits do not suffice"
-        return f"image: needs {'/'.join(properties)}, the host has {', '.join('/'.join(entry) for entry in entries[:4])}"
+        return (
+            f"image: needs {'/'.join(properties)}, the host has"
+            f" {', '.join('/'.join(entry) for entry in entries[:4])}"
+        )
 
-    def _wanted(self, spec: RequestSpec) -> list[str]:
+    def _wanted_types(self, spec: RequestSpec) -> list[str]:
         properties = spec.image_properties
         default = self.option["image_properties_default_architecture"] or None
         values = (

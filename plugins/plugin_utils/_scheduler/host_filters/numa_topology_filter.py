@@ -13,7 +13,8 @@ from ..components import HostFilter, HostStates, RequestSpec
 
 
 class NUMATopologyFilter(HostFilter):
-    """The host has cells for the cells of the guest, with pinned CPUs, pages, and PCI devices and networks near them.
+    """The host has cells for the cells of the guest, with pinned CPUs, pages, and PCI devices and
+    networks near them.
 
     Inputs: the extra specs and image properties of N11.1; the cells, devices and instances of hosts
     (``numa``).

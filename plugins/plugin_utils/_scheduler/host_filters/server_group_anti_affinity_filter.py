@@ -38,4 +38,7 @@ class ServerGroupAntiAffinityFilter(HostFilter):
         if group is None:
             return super().rejection_reason(states, spec, index)
         held = group.per_host[states.host_of[index]]
-        return f"anti-affinity: the host holds {held} of server group {group.name}, {group.max_server_per_host} allowed"
+        return (
+            f"anti-affinity: the host holds {held} of server group {group.name},"
+            f" {group.max_server_per_host} allowed"
+        )

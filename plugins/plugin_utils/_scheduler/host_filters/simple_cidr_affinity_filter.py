@@ -44,7 +44,10 @@ class SimpleCIDRAffinityFilter(HostFilter):
         return states.categorical("host_ip").each(near)
 
     def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
-        return f"address: asked {self._network(spec)}, the host has {states.categorical('host_ip')[index] or 'none'}"
+        return (
+            f"address: asked {self._network(spec)}, the host has"
+            f" {states.categorical('host_ip')[index] or 'none'}"
+        )
 
     @staticmethod
     def _network(spec: RequestSpec) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:

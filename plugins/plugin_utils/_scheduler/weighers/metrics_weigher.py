@@ -59,8 +59,9 @@ class MetricsWeigher(Weigher):
             if self.option["metrics_required"] and not have[candidates].all():
                 index = int(np.flatnonzero(candidates & ~have)[0])
                 raise SchedulerError(
-                    f"Host {states.label(index)} does not report the metric {name} of metrics_weight_setting; "
-                    "enable MetricsFilter to leave such hosts out, or set metrics_required to false."
+                    f"Host {states.label(index)} does not report the metric {name} of"
+                    " metrics_weight_setting; enable MetricsFilter to leave such hosts out, or set"
+                    " metrics_required to false."
                 )
             lost |= ~have & (ratio * multiplier != 0)
             weights += ratio * numbers[column.codes]

@@ -44,7 +44,7 @@ def page(file: sqlite3.Connection) -> Page:
 def seal(path: str, row: Page) -> str:
     """Write the checksum into a closed file that has zeros in its place; return the checksum."""
     with open(path, "r+b") as whole:
-        place = _place(whole, row, ZEROS)
+        place = _place_in_file(whole, row, ZEROS)
         checksum = _sum(whole, place)
         whole.seek(place)
         whole.write(checksum.encode("ascii"))
@@ -56,12 +56,12 @@ def seal(path: str, row: Page) -> str:
 def is_right(whole: BinaryIO, row: Page, checksum: str) -> bool:
     """Return True if the checksum is that of the file."""
     try:
-        return _sum(whole, _place(whole, row, checksum)) == checksum
+        return _sum(whole, _place_in_file(whole, row, checksum)) == checksum
     except LookupError:
         return False
 
 
-def _place(whole: BinaryIO, row: Page, checksum: str) -> int:
+def _place_in_file(whole: BinaryIO, row: Page, checksum: str) -> int:
     whole.seek(row.start)
     # The last zeros of the page are those in the place of the checksum.
     inside = whole.read(row.size).rfind(checksum.encode("ascii", "replace"))

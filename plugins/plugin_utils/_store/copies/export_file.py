@@ -30,7 +30,9 @@ _SQLITE = b"SQLite format 3\0"
 
 
 class Export:
-    """An export that is complete, unchanged and of this version's schema, open for reading. Use ``with``."""
+    """An export that is complete, unchanged and of this version's schema, open for reading. Use
+    ``with``.
+    """
 
     def __init__(self, path: str) -> None:
         """Open and check the file.
@@ -39,13 +41,13 @@ class Export:
             or was cut or edited.
         """
         self.path = path
-        with _readable(path), contextlib.closing(_open(path)) as whole:
+        with _readable(path), contextlib.closing(_open_file(path)) as whole:
             if whole.read(len(_SQLITE)) != _SQLITE:
                 raise _no_export(path)
             # SQLite makes no locks, and no files beside it.
             self._file = connect(path, "mode=ro&immutable=1")
             try:
-                self._check(whole)
+                self._check_file(whole)
             except BaseException:
                 self._file.close()
                 raise
@@ -61,7 +63,7 @@ class Export:
         """Count the rows of each table."""
         with _readable(self.path):
             return {
-                table.name: self._one(f'SELECT count(*) FROM "{table.name}"')
+                table.name: self._read_value(f'SELECT count(*) FROM "{table.name}"')
                 for table in tables.EXPORTED
             }
 
@@ -77,7 +79,7 @@ class Export:
         with _readable(self.path):
             self._file.backup(copy)
 
-    def _check(self, whole: BinaryIO) -> None:
+    def _check_file(self, whole: BinaryIO) -> None:
         try:
             row = page(self._file)
         except LookupError:
@@ -91,14 +93,16 @@ class Export:
         self.exported_at, self.checksum = float(exported_at), str(checksum)
         if number != FORMAT:
             raise DroverError(
-                f"{self.path} is an export of format {number!r}; this drover.compute reads {FORMAT}. Import it "
-                "with the version of the collection that wrote it, then upgrade; nothing was imported."
+                f"{self.path} is an export of format {number!r}; this drover.compute reads"
+                f" {FORMAT}. Import it with the version of the collection that wrote it, then"
+                " upgrade; nothing was imported."
             )
         if not is_right(whole, row, self.checksum):
             raise _broken(self.path, "its checksum is another")
         if revision != schema.LATEST:
             raise DroverError(
-                f"{self.path} is of schema {revision}; this drover.compute has {schema.LATEST}. {_way_on(revision)}; nothing was imported."
+                f"{self.path} is of schema {revision}; this drover.compute has {schema.LATEST}."
+                f" {_way_on(revision)}; nothing was imported."
             )
         differences = _columns_of(self._file) ^ _columns()
         if differences:
@@ -107,25 +111,28 @@ class Export:
                 f"{self.path} and this drover.compute differ in tables: {', '.join(names)}. "
                 "Export the store again with this version; nothing was imported."
             )
-        problem = self._one("PRAGMA integrity_check(1)")
+        problem = self._read_value("PRAGMA integrity_check(1)")
         if problem != "ok":
             raise _broken(self.path, problem)
         lost = self._file.execute("PRAGMA foreign_key_check").fetchone()
         if lost is not None:
             raise _broken(self.path, f"a row of {lost[0]} refers to a row that is missing")
 
-    def _one(self, query: str) -> Any:
+    def _read_value(self, query: str) -> Any:
         return self._file.execute(query).fetchone()[0]
 
 
 def _way_on(revision: str) -> str:
     if revision in schema.revisions():
         return (
-            "Import it with the version of the collection that wrote it, into a store of its own, and upgrade that store "
-            "with the module drover.compute.store of this version"
+            "Import it with the version of the collection that wrote it, into a store of its own,"
+            " and upgrade that store with the module drover.compute.store of this version"
         )
     if revision < schema.LATEST:
-        return "A version before 1.0.0 wrote it, which cannot be upgraded: run the playbook drover.compute.discover into a new store instead"
+        return (
+            "A version before 1.0.0 wrote it, which cannot be upgraded: run the playbook"
+            " drover.compute.discover into a new store instead"
+        )
     return "A newer version wrote it: upgrade the collection on this controller"
 
 
@@ -158,13 +165,15 @@ def _columns_of(file: sqlite3.Connection) -> set[tuple[str, tuple[str, ...]]]:
 
 def _no_export(path: str) -> DroverError:
     return DroverError(
-        f"{path} is no export of a store. Give the file that drover.compute.store wrote with state=exported; nothing was imported."
+        f"{path} is no export of a store. Give the file that drover.compute.store wrote with"
+        " state=exported; nothing was imported."
     )
 
 
 def _broken(path: str, how: str) -> DroverError:
     return DroverError(
-        f"{path} is not as it was exported: {how}. Export the store again, or fetch the file again; nothing was imported."
+        f"{path} is not as it was exported: {how}. Export the store again, or fetch the file again;"
+        " nothing was imported."
     )
 
 
@@ -181,7 +190,7 @@ def _readable(path: str) -> Iterator[None]:
         ) from problem
 
 
-def _open(path: str) -> BinaryIO:
+def _open_file(path: str) -> BinaryIO:
     # The file is opened without blocking: a named pipe may never have a writer.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     if not stat.S_ISREG(os.fstat(handle).st_mode):

@@ -33,7 +33,8 @@ def write(connection: Connection, path: str, now: float) -> str:
             file.execute("PRAGMA synchronous=OFF")
             file.execute("BEGIN")
             file.execute(
-                f"CREATE TABLE {checksum.TABLE} (format INTEGER, revision TEXT, exported_at REAL, checksum TEXT)"
+                f"CREATE TABLE {checksum.TABLE} (format INTEGER, revision TEXT, exported_at REAL,"
+                " checksum TEXT)"
             )
             header = (FORMAT, schema.LATEST, now, checksum.ZEROS)
             file.execute(f"INSERT INTO {checksum.TABLE} VALUES (?, ?, ?, ?)", header)
@@ -60,7 +61,8 @@ def check_folder(path: str) -> None:
     else:
         return
     raise DroverError(
-        f"The export {path} cannot be written: {reason}. Give a path in a folder that you may write."
+        f"The export {path} cannot be written: {reason}. Give a path in a folder that you may"
+        " write."
     )
 
 

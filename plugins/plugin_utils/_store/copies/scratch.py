@@ -82,6 +82,7 @@ def _translated() -> Iterator[None]:
     except exc.SQLAlchemyError as problem:
         cause = str(getattr(problem, "orig", None) or problem).strip().partition("\n")[0]
         raise DroverError(
-            f"The copy of the store in memory cannot be used: {cause}. Nothing was written to the store. This is a defect of drover.compute: "
-            "please report it, with the changes that were simulated."
+            f"The copy of the store in memory cannot be used: {cause}. Nothing was written to the"
+            " store. This is a defect of drover.compute: please report it, with the changes that"
+            " were simulated."
         ) from problem

@@ -22,7 +22,7 @@ from . import copied, export_writer
 from .export_file import Export
 
 
-class Transferred(TypedDict):
+class TransferResult(TypedDict):
     """The outcome of an import."""
 
     changed: bool
@@ -32,7 +32,7 @@ class Transferred(TypedDict):
     checksum: str | None
 
 
-class Exported(Transferred):
+class ExportResult(TransferResult):
     """The outcome of an export."""
 
     #: The rows of the export that was there; None without one.
@@ -40,7 +40,7 @@ class Exported(Transferred):
 
 
 @bulk.without_collection()
-def export(connection: Connection, path: str, now: float, dry: bool = False) -> Exported:
+def export(connection: Connection, path: str, now: float, dry: bool = False) -> ExportResult:
     """Write every table to a file, unless the file is an export of the same rows.
 
     :param connection: the connection of a reading transaction, so that all tables are of one
@@ -59,7 +59,7 @@ def export(connection: Connection, path: str, now: float, dry: bool = False) -> 
 
 
 @bulk.without_collection()
-def load(connection: Connection, exported: Export) -> Transferred:
+def load(connection: Connection, exported: Export) -> TransferResult:
     """Fill an empty store from an export, or verify that the store has the same rows.
 
     :param connection: the connection of a writing transaction; the caller must roll it back after
@@ -72,12 +72,13 @@ def load(connection: Connection, exported: Export) -> Transferred:
             return {"changed": False, "rows": rows, "checksum": exported.checksum}
         names = ", ".join(f"{name} {count}" for name, count in sorted(present.items()) if count)
         raise DroverError(
-            f"The store is not empty: it has {sum(present.values())} rows ({names}), and they are others than those of "
-            f"{exported.path}. Import into an empty database or a new file; nothing was imported."
+            f"The store is not empty: it has {sum(present.values())} rows ({names}), and they are"
+            f" others than those of {exported.path}. Import into an empty database or a new file;"
+            " nothing was imported."
         )
     for table in tables.EXPORTED:
         try:
-            _fill(connection, table, exported)
+            _fill_table(connection, table, exported)
         except (exc.StatementError, _driver_error(connection)) as problem:
             cause = str(getattr(problem, "orig", None) or problem).strip().partition("\n")[0]
             raise DroverError(
@@ -104,7 +105,7 @@ def _same_rows(connection: Connection, exported: Export) -> bool:
     )
 
 
-def _fill(connection: Connection, table: sa.Table, exported: Export) -> None:
+def _fill_table(connection: Connection, table: sa.Table, exported: Export) -> None:
     own = _own_references(table)
     _insert(connection, table, _without(table, own, exported.rows(table)))
     if own:
@@ -119,7 +120,9 @@ def _fill(connection: Connection, table: sa.Table, exported: Export) -> None:
 
 
 def _insert(connection: Connection, table: sa.Table, values: Iterable[copied.Values]) -> None:
-    """Insert rows in the types of the driver: to bind each value by SQLAlchemy takes as long as all the rest."""
+    """Insert rows in the types of the driver: to bind each value by SQLAlchemy takes as long as all
+    the rest.
+    """
     if connection.dialect.name == "sqlite":
         file: Any = connection.connection.driver_connection
         copied.insert(file, table, values)

@@ -45,7 +45,7 @@ def run(
     """
     if connection.dialect.name == "postgresql":
         return connection.exec_driver_sql(_text(connection.dialect, make, arguments), values)
-    return connection.execute(_made(make, arguments), values)
+    return connection.execute(_cached_statement(make, arguments), values)
 
 
 @functools.lru_cache(maxsize=64)
@@ -54,12 +54,14 @@ def _text(dialect: sa.Dialect, make: Callable[..., Any], arguments: tuple[Hashab
 
 
 @functools.lru_cache(maxsize=64)
-def _made(make: Callable[..., Any], arguments: tuple[Hashable, ...]) -> Any:
+def _cached_statement(make: Callable[..., Any], arguments: tuple[Hashable, ...]) -> Any:
     return make(*arguments)
 
 
 def one_of(column: sa.ColumnElement[Any], name: str, size: int) -> sa.ColumnElement[bool]:
-    """Write the test that a column is one of ``size`` values, for a statement of run(); numbered() gives it the values."""
+    """Write the test that a column is one of ``size`` values, for a statement of run(); numbered()
+    gives it the values.
+    """
     return column.in_(
         [sa.bindparam(f"{name}_{number}", type_=column.type) for number in range(size)]
     )
@@ -77,7 +79,9 @@ def new_uuid() -> str:
 
 @functools.lru_cache(maxsize=512)
 def select(*columns: Any) -> Select:
-    """Return the query of some columns or tables, always the same object: among() then compiles it once."""
+    """Return the query of some columns or tables, always the same object: among() then compiles it
+    once.
+    """
     return sa.select(*columns)
 
 
@@ -94,12 +98,13 @@ def among(
         return []
     if len(chosen) > NAMED_VALUES:
         return list(connection.execute(query.where(is_among(connection, column, chosen))))
-    return list(connection.execute(_chosen(query, column), {_VALUES: list(chosen)}))
+    return list(connection.execute(_where_chosen(query, column), {_VALUES: list(chosen)}))
 
 
-# SQLAlchemy finds the compiled statement of a known object three times as fast as that of a new one.
+# SQLAlchemy finds the compiled statement of a known object three times as fast as that of a new
+# one.
 @functools.lru_cache(maxsize=512)
-def _chosen(query: Select, column: sa.ColumnElement[Any]) -> Select:
+def _where_chosen(query: Select, column: sa.ColumnElement[Any]) -> Select:
     return query.where(_is_chosen(column))
 
 

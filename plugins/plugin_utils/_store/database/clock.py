@@ -34,6 +34,7 @@ def refuse_other_time(connection: Connection) -> None:
     off = time.time() - now(connection)
     if abs(off) > TOLERANCE:
         raise DroverError(
-            f"The clock of this controller is {abs(off):.0f} s {'ahead of' if off > 0 else 'behind'} that of the database. Nothing was "
-            "done. Set the clocks of both right (chronyc tracking, timedatectl), then run this again."
+            f"The clock of this controller is {abs(off):.0f} s"
+            f" {'ahead of' if off > 0 else 'behind'} that of the database. Nothing was done. Set"
+            " the clocks of both right (chronyc tracking, timedatectl), then run this again."
         )

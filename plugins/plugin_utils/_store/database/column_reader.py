@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Reading whole columns, each as one text that the database makes.
 
-For ten thousand rows that is three times as fast as reading rows. Statements are texts: select() makes them once,
-the caller compiles them, and only the store's own ids are ever put into them.
+For ten thousand rows that is three times as fast as reading rows. Statements are texts: select()
+makes them once, the caller compiles them, and only the store's own ids are ever put into them.
 """
 
 from __future__ import annotations

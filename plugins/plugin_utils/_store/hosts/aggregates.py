@@ -77,7 +77,8 @@ def ensure(
     :param metadata: a value of None deletes its key; keys that are not named are kept.
     :param hosts: the hosts to add.
     :returns: the aggregate, and whether it changed.
-    :raises DroverError: a host is unknown or would be in two zones, or the zone of instances would change.
+    :raises DroverError: a host is unknown or would be in two zones, or the zone of instances would
+        change.
     """
     table, members = tables.aggregates, tables.aggregate_hosts
     row = connection.execute(sa.select(table).where(table.c.name == name)).one_or_none()
@@ -146,7 +147,8 @@ def _check_known(connection: Connection, name: str, hosts: Collection[str]) -> N
     unknown = sorted(set(hosts) - recorded)
     if unknown:
         raise DroverError(
-            f"Aggregate {name}: host {some(unknown)} is not in the store. Run drover.compute.discover, or correct the name."
+            f"Aggregate {name}: host {some(unknown)} is not in the store. Run"
+            " drover.compute.discover, or correct the name."
         )
 
 
@@ -171,8 +173,9 @@ def _check_zones(
             other = member.metadata.get(ZONE)
             if other and other != new and (row is None or member.id != row.id):
                 raise DroverError(
-                    f"Aggregate {name}: host {member.host} is in the zone {other} already and would be in {new} too; "
-                    "a host is in one zone. Take it out of the other aggregate first."
+                    f"Aggregate {name}: host {member.host} is in the zone {other} already and would"
+                    f" be in {new} too; a host is in one zone. Take it out of the other aggregate"
+                    " first."
                 )
     for hosts, before, after in (
         (have & want, old, new),
@@ -198,6 +201,7 @@ def _check_empty(
     if busy:
         host, instance = busy[0]
         raise DroverError(
-            f"Aggregate {name}: the zone of host {host} would change ({old or 'none'} to {new or 'none'}) under the instance "
-            f"{instance}, which was placed by its zone ({len(busy)} such in all). Drain the host first."
+            f"Aggregate {name}: the zone of host {host} would change ({old or 'none'} to"
+            f" {new or 'none'}) under the instance {instance}, which was placed by its zone"
+            f" ({len(busy)} such in all). Drain the host first."
         )

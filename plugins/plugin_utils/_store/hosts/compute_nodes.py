@@ -57,7 +57,8 @@ def write(
 
     :param wanted: {key: columns}.
     :param services: {host: id of its service}.
-    :returns: all nodes of the hosts, and the keys of new nodes and of nodes that differ in columns that are not volatile.
+    :returns: all nodes of the hosts, and the keys of new nodes and of nodes that differ in columns
+        that are not volatile.
     """
     table = tables.compute_nodes
     existing = by_host(connection, {host for host, node in wanted})
@@ -191,7 +192,8 @@ def sightings(connection: Connection, uuids: Iterable[str]) -> dict[str, set[int
     return node_ids
 
 
-#: Seconds within which the reports of several hosts are of one look: a discovery reads each in 200 s.
+#: Seconds within which the reports of several hosts are of one look: a discovery reads each in 200
+#: s.
 ONE_LOOK = 300
 
 
@@ -239,7 +241,8 @@ def unseen_arrivals(connection: Connection, now: float) -> list[str]:
     The instance was moved by hand, and in this look its new host was read before its old one. The
     next look at the new host records it there.
 
-    :param now: in seconds since 1970. A host of an earlier look may be down, and is not waited for in each discovery.
+    :param now: in seconds since 1970. A host of an earlier look may be down, and is not waited for
+        in each discovery.
     """
     instances, domains, nodes, migrations = (
         tables.instances,
@@ -283,7 +286,8 @@ IDENTITY = ("host_uuid", "system_uuid", "firmware_uuid", "machine_id")
 def identities(connection: Connection, hosts: Iterable[str]) -> dict[str, dict[str, list[str]]]:
     """Read the identities of the machines of hosts, as their last discoveries found them.
 
-    :returns: {host: host_uuids, system_uuids, firmware_uuids, machine_ids}; only hosts with a node that is reported.
+    :returns: {host: host_uuids, system_uuids, firmware_uuids, machine_ids}; only hosts with a node
+        that is reported.
     """
     rows = bulk.among(connection, _identities(), tables.compute_nodes.c.host, hosts)
     return identities_in((row.host, row._asdict()) for row in rows)
@@ -322,7 +326,8 @@ def uuid_columns(table: Any) -> list[Any]:
 def own_uuids(facts: Mapping[str, object] | None) -> list[str]:
     """Return the uuids that the libvirt of a node may have, by its facts.
 
-    Without a uuid of the system there are none: libvirt makes another one up at each start, and no host is known by it.
+    Without a uuid of the system there are none: libvirt makes another one up at each start, and no
+    host is known by it.
     """
     values = facts or {}
     return (
@@ -345,7 +350,9 @@ def of_machines(
 def same_machine(
     one: Mapping[str, Sequence[str]] | None, other: Mapping[str, Sequence[str]] | None
 ) -> bool:
-    """Return True if two identities are of one machine. Clones have one host_uuid and two machine ids; one that is reached by a URI has none."""
+    """Return True if two identities are of one machine. Clones have one host_uuid and two machine
+    ids; one that is reached by a URI has none.
+    """
     if one is None or other is None or not set(one["host_uuids"]) & set(other["host_uuids"]):
         return False
     ids = set(one["machine_ids"]), set(other["machine_ids"])
@@ -382,7 +389,9 @@ def telling_identities(
 
 
 def hosts_of_machines(connection: Connection, uuids: Iterable[str]) -> set[str]:
-    """Return the hosts that the store has with one of these uuids, of libvirt, of the system or of the firmware."""
+    """Return the hosts that the store has with one of these uuids, of libvirt, of the system or of
+    the firmware.
+    """
     table = tables.compute_nodes
     query, wanted = sa.select(table.c.host).where(table.c.reported), list(uuids)
     same = sa.or_(*(table.c.facts[key].as_string().in_(wanted) for key in IDENTITY[:3]))

@@ -10,8 +10,9 @@ every host has been read since the store was made or restored. A backup does not
 following data; they show a restored store:
 
 - SQLite: a file beside the store's, with the number of the last claim;
-- PostgreSQL: the transaction that wrote the row of the table is the one named in the row (not after loading a dump), and
-  the server's timeline (another one after a physical backup, or on a standby that took over).
+- PostgreSQL: the transaction that wrote the row of the table is the one named in the row (not after
+  loading a dump), and the server's timeline (another one after a physical backup, or on a standby
+  that took over).
 """
 
 from __future__ import annotations
@@ -29,32 +30,39 @@ from . import power
 #: The name of the rule, by which an operator may lift it.
 UNREAD = "unread_hosts"
 WITNESS = ".claims"
-#: In place of the time at which a store was brought back: it is new, has claims, and has not read every host once.
+#: In place of the time at which a store was brought back: it is new, has claims, and has not read
+#: every host once.
 MADE_AND_UNREAD = -1.0
 #: The unknown facts of hosts that were not read.
 FILES = "the files that are needed there are"
 RUNNING = "whether it runs there is"
 THERE = "what is defined there is"
 #: The advice on facts that no host reports, so that a look at all hosts does not bring them back.
-_AGAIN = "Look at drover.compute.hosts, and disable again what must take no instances (drover.compute.host_disable, drover.compute.drain) before you place."
+_AGAIN = (
+    "Look at drover.compute.hosts, and disable again what must take no instances"
+    " (drover.compute.host_disable, drover.compute.drain) before you place."
+)
 BROUGHT_BACK = (
-    "The store was brought back from a backup. Which hosts were disabled, enabled or drained since that backup is not known: they are as it has them. "
-    f"{_AGAIN}"
+    "The store was brought back from a backup. Which hosts were disabled, enabled or drained since"
+    f" that backup is not known: they are as it has them. {_AGAIN}"
 )
 MADE = (
-    "The store is new, and there are instances already. If it replaces one that was lost: which hosts were disabled or drained is not known any more, "
-    f"and each host that answers takes instances. {_AGAIN} A resize that was open is not known either: the instance keeps the new size."
+    "The store is new, and there are instances already. If it replaces one that was lost: which"
+    " hosts were disabled or drained is not known any more, and each host that answers takes"
+    f" instances. {_AGAIN} A resize that was open is not known either: the instance keeps the new"
+    " size."
 )
 
 
 def refuse_unknown(
     connection: Connection, lifted: Collection[str] = (), inventory: Collection[str] = ()
 ) -> None:
-    """Count a claim, and refuse it unless every host has been read since the store was made or restored.
+    """Count a claim, and refuse it unless every host has been read since the store was made or
+    restored.
 
     :param lifted: names of rules that the operator lifts.
-    :param inventory: the hosts of the inventory. Until all have been read once, hosts that are not in the store
-        count too; later they are new hosts.
+    :param inventory: the hosts of the inventory. Until all have been read once, hosts that are not
+        in the store count too; later they are new hosts.
     :raises DroverError: a host has not been read.
     """
     row = _row(connection)
@@ -64,16 +72,18 @@ def refuse_unknown(
     unseen = unheard.union(_unread(connection, born, running=False))
     unread = sorted(unheard.union(_unread(connection, born))) if unseen else []
     if unseen:
-        # Lifted for this claim, or no matter for it, the rule holds on for all else, though from now on the store has a claim.
+        # Lifted for this claim, or no matter for it, the rule holds on for all else, though from
+        # now on the store has a claim.
         born = born or (0 if row.claims else MADE_AND_UNREAD)
     elif inventory:
         # All that ran then is known now.
         born = 0
-    _write(connection, row.claims + 1, born)
+    _write_continuity(connection, row.claims + 1, born)
     if unread and UNREAD not in lifted:
-        raise Unread(
-            f"{_not_read(unread)}: what runs there is not known, and nothing new is placed that may run there already. {_way_out(unread)} "
-            f"To go on all the same: -e drover_place_force={UNREAD}, which lifts just this rule.",
+        raise UnreadHosts(
+            f"{_not_read(unread)}: what runs there is not known, and nothing new is placed that may"
+            f" run there already. {_way_out(unread)} To go on all the same: -e"
+            f" drover_place_force={UNREAD}, which lifts just this rule.",
             born if came_back else None,
         )
 
@@ -90,7 +100,8 @@ def refuse_unread(
     since the store was made or restored.
 
     :param refused: the refused action, the beginning of the sentence.
-    :param inventory: the hosts of the inventory. Until all have been read once, hosts that are not in the store count too.
+    :param inventory: the hosts of the inventory. Until all have been read once, hosts that are not
+        in the store count too.
     :param unknown: the facts that are unknown for this reason. A host that is off runs nothing, but
         its instances need their files.
     :param advice: another way out, a sentence.
@@ -111,7 +122,8 @@ def why_it_may_run_elsewhere(connection: Connection, inventory: Collection[str])
     """
     unread = _unread_of(connection, inventory, running=True)
     return (
-        f"{_not_read(unread)}, so {RUNNING} not known; run drover.compute.discover with all hosts up"
+        f"{_not_read(unread)}, so {RUNNING} not known; run drover.compute.discover with all"
+        " hosts up"
         if unread
         else None
     )
@@ -131,18 +143,24 @@ def _unread_of(
 
 
 def _not_read(unread: Sequence[str]) -> str:
-    return f"{some(unread)} {'was' if len(unread) == 1 else 'were'} not read since the store was made or brought back from a backup"
+    return (
+        f"{some(unread)} {'was' if len(unread) == 1 else 'were'} not read since the store was made"
+        " or brought back from a backup"
+    )
 
 
 def _way_out(unread: Sequence[str]) -> str:
     return (
-        "Run drover.compute.discover with all hosts up. Take a host that is gone for good out of the inventory, and then out of the store "
-        f"(ansible-playbook drover.compute.host_remove -e drover_host={unread[0]})."
+        "Run drover.compute.discover with all hosts up. Take a host that is gone for good out of"
+        " the inventory, and then out of the store (ansible-playbook drover.compute.host_remove -e"
+        f" drover_host={unread[0]})."
     )
 
 
-class Unread(DroverError):
-    """Hosts have not been read. ``born``: when this claim found a restored store, for remember(); else None."""
+class UnreadHosts(DroverError):
+    """Hosts have not been read. ``born``: when this claim found a restored store, for remember();
+    else None.
+    """
 
     def __init__(self, message: str, born: float | None) -> None:
         super().__init__(message)
@@ -151,12 +169,12 @@ class Unread(DroverError):
 
 def remember(connection: Connection, born: float) -> None:
     """Record that the store was restored, after the claim that found it was refused."""
-    _write(connection, _row(connection).claims + 1, born)
+    _write_continuity(connection, _row(connection).claims + 1, born)
 
 
 def come_back(connection: Connection) -> None:
     """Record that the store was filled from a file, which lacks all later changes."""
-    _write(connection, _row(connection).claims + 1, clock.now(connection))
+    _write_continuity(connection, _row(connection).claims + 1, clock.now(connection))
 
 
 def notice(connection: Connection, now: float) -> None:
@@ -168,8 +186,9 @@ def notice(connection: Connection, now: float) -> None:
     """
     row = connection.execute(sa.select(tables.continuity)).one_or_none()
     if row is not None and _came_back(connection, row):
-        _write(connection, row.claims + 1, now)
-        # Before the commit, for the next one that records a host: with the file and without the row the store counts as brought back.
+        _write_continuity(connection, row.claims + 1, now)
+        # Before the commit, for the next one that records a host: with the file and without the row
+        # the store counts as brought back.
         witness(connection)
 
 
@@ -184,7 +203,7 @@ def note_all_read(connection: Connection, inventory: Collection[str]) -> None:
     if not inventory or (row is not None and row.claims and not born):
         return
     if not _unheard_of(connection, inventory) and not _unread(connection, born, running=False):
-        _write(connection, _row(connection).claims + 1, 0)
+        _write_continuity(connection, _row(connection).claims + 1, 0)
         # Before the commit, as in notice().
         witness(connection)
 
@@ -194,8 +213,8 @@ def forgotten(connection: Connection, instances: Mapping[str, int]) -> list[str]
     Call it after notice(), and before hosts are recorded.
 
     :param instances: the number of instances of each host that will be recorded.
-    :returns: sentences, the same for each host: once for a store that was brought back, until all are read; and for the first look of a new
-        store at a host with instances.
+    :returns: sentences, the same for each host: once for a store that was brought back, until all
+        are read; and for the first look of a new store at a host with instances.
     """
     row, table = connection.execute(sa.select(tables.continuity)).one_or_none(), tables.services
     born = 0 if row is None else row.born_at
@@ -272,7 +291,8 @@ def witness(connection: Connection) -> None:
             os.fsync(file.fileno())
         os.replace(part, path)
     except OSError:
-        # Without the file the next claim takes the store for a restored one; an old file would hide a restore.
+        # Without the file the next claim takes the store for a restored one; an old file would hide
+        # a restore.
         with contextlib.suppress(OSError):
             os.unlink(path)
 
@@ -296,7 +316,7 @@ def _came_back(connection: Connection, row: Row) -> bool:
         return bool(row.claims > 0)
 
 
-def _write(connection: Connection, claims: int, born: float) -> None:
+def _write_continuity(connection: Connection, claims: int, born: float) -> None:
     values: dict[str, float | None] = {"claims": claims, "born_at": born}
     if connection.dialect.name == "postgresql":
         values["written_by"] = connection.execute(sa.text("SELECT txid_current()")).scalar()
@@ -317,7 +337,9 @@ def _timeline(connection: Connection) -> int | None:
 
 
 def _witness_path(connection: Connection) -> str | None:
-    """Return the path of the file beside a SQLite store; None for another database, or one in memory."""
+    """Return the path of the file beside a SQLite store; None for another database, or one in
+    memory.
+    """
     database = connection.engine.url.database
     return f"{database}{WITNESS}" if connection.dialect.name == "sqlite" and database else None
 

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The PCI devices and mediated devices of compute nodes that may be given away, and which consumer has which."""
+"""The PCI devices and mediated devices of compute nodes that may be given away, and which consumer
+has which.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def read_all(connection: Connection, node_ids: Collection[int]) -> NodeDevices:
 def read_pci(
     connection: Connection, node_ids: Collection[int] | None = None
 ) -> dict[int, list[PciDevice]]:
-    """Read the PCI devices of nodes (None for all) by one query: {node id: devices, in the order of their addresses}."""
+    """Read the PCI devices of nodes (None for all) by one query: {node id: devices, in the order of
+    their addresses}.
+    """
     by_node: dict[int, list[PciDevice]] = {}
     for row in _rows(connection, tables.pci_devices, tables.pci_devices.c.address, node_ids):
         by_node.setdefault(row.compute_node_id, []).append(
@@ -95,7 +99,9 @@ def count_free_pci() -> Select:
 def read_mdev_types(
     connection: Connection, node_ids: Collection[int] | None = None
 ) -> dict[int, list[MdevType]]:
-    """Read the types of mediated devices that nodes (None for all) may make: {node id: types, in the order of the parents}."""
+    """Read the types of mediated devices that nodes (None for all) may make: {node id: types, in
+    the order of the parents}.
+    """
     table = tables.mdev_types
     query = sa.select(table).order_by(table.c.parent)
     by_node: dict[int, list[MdevType]] = {}
@@ -117,7 +123,9 @@ def read_mdev_types(
 def read_mdevs(
     connection: Connection, node_ids: Collection[int] | None = None
 ) -> dict[int, list[Mdev]]:
-    """Read the mediated devices of nodes (None for all): {node id: devices, in the order of their uuids}."""
+    """Read the mediated devices of nodes (None for all): {node id: devices, in the order of their
+    uuids}.
+    """
     by_node: dict[int, list[Mdev]] = {}
     for row in _rows(connection, tables.mdevs, tables.mdevs.c.uuid, node_ids):
         mdev: Mdev = {
@@ -173,7 +181,7 @@ def write_pci(connection: Connection, wanted: Rows) -> bool:
 
     :returns: True if a row changed.
     """
-    return _write(
+    return _replace_rows(
         connection,
         tables.pci_devices,
         "address",
@@ -183,8 +191,10 @@ def write_pci(connection: Connection, wanted: Rows) -> bool:
 
 
 def write_mdev_types(connection: Connection, wanted: Rows) -> bool:
-    """Replace the types of mediated devices of nodes: {node id: columns}; return whether anything but the totals changed."""
-    return _write(connection, tables.mdev_types, "parent", wanted, volatile=("total",))
+    """Replace the types of mediated devices of nodes: {node id: columns}; return whether anything
+    but the totals changed.
+    """
+    return _replace_rows(connection, tables.mdev_types, "parent", wanted, volatile=("total",))
 
 
 def write_mdevs(connection: Connection, wanted: Rows) -> bool:
@@ -193,10 +203,10 @@ def write_mdevs(connection: Connection, wanted: Rows) -> bool:
 
     :returns: True if a row changed.
     """
-    return _write(connection, tables.mdevs, "uuid", wanted, there_is="active")
+    return _replace_rows(connection, tables.mdevs, "uuid", wanted, there_is="active")
 
 
-def _write(
+def _replace_rows(
     connection: Connection,
     table: sa.Table,
     key: str,
@@ -251,8 +261,8 @@ def set_owners(
 ) -> bool:
     """Record which consumers have the devices of nodes, as their hosts show it.
 
-    :param shown: {node id: {PCI address or uuid of a mediated device: uuids of domains that have it}}. A device that several have stays
-        with the one that has it in the store.
+    :param shown: {node id: {PCI address or uuid of a mediated device: uuids of domains that have
+        it}}. A device that several have stays with the one that has it in the store.
     :param keep: (node id, uuid) of consumers that keep their devices: claimed, and not shown yet.
     :returns: True if a row changed.
     """
@@ -302,7 +312,8 @@ def take(connection: Connection, node: int, uuid: str, addresses: Mapping[str, i
             != 1
         ):
             raise DroverError(
-                f"The PCI device {address} was given to another instance meanwhile. Nothing was claimed: schedule again.",
+                f"The PCI device {address} was given to another instance meanwhile. Nothing was"
+                " claimed: schedule again.",
                 cause="no_room",
                 consumer=uuid,
             )
@@ -353,7 +364,9 @@ def of_consumers(
 def mdevs_of_consumers(
     connection: Connection, uuids: Collection[str]
 ) -> dict[tuple[int, str], list[ClaimedMdev]]:
-    """Read the mediated devices that consumers have, for their domains: {(node id, uuid of the consumer): devices, by parent}."""
+    """Read the mediated devices that consumers have, for their domains: {(node id, uuid of the
+    consumer): devices, by parent}.
+    """
     table = tables.mdevs
     claimed: dict[tuple[int, str], list[ClaimedMdev]] = {}
     for row in bulk.among(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ..._records.fleet_cpus import FleetCpu, Group, HostModel, group_of
+from ..._records.fleet_cpus import CpuGroup, FleetCpu, HostModel, group_of
 from ..database import bulk
 from ..database.sql import Connection, sa
 from ..schema import tables
@@ -18,11 +18,11 @@ from ..schema import tables
 _QEMU = "QEMU"
 
 
-def read(connection: Connection) -> dict[Group, FleetCpu]:
+def read(connection: Connection) -> dict[CpuGroup, FleetCpu]:
     """Read all that are kept."""
     table = tables.fleet_cpus
     return {
-        Group(row.cell, row.arch, row.domain_type, row.vendor): {
+        CpuGroup(row.cell, row.arch, row.domain_type, row.vendor): {
             "cpu": row.cpu,
             "hosts": row.hosts,
             "created_at": row.created_at,
@@ -31,7 +31,7 @@ def read(connection: Connection) -> dict[Group, FleetCpu]:
     }
 
 
-def keep(connection: Connection, group: Group, found: FleetCpu) -> FleetCpu:
+def keep(connection: Connection, group: CpuGroup, found: FleetCpu) -> FleetCpu:
     """Keep the CPU of a group that has none, and return the one that is kept."""
     recorded = read(connection).get(group)
     if recorded is None:
@@ -39,13 +39,13 @@ def keep(connection: Connection, group: Group, found: FleetCpu) -> FleetCpu:
     return recorded or found
 
 
-def replace(connection: Connection, group: Group, found: FleetCpu) -> None:
+def replace(connection: Connection, group: CpuGroup, found: FleetCpu) -> None:
     """Keep this CPU of a group in place of the one that it has."""
     forget(connection, group)
     connection.execute(sa.insert(tables.fleet_cpus).values(**group._asdict(), **found))
 
 
-def forget(connection: Connection, group: Group) -> None:
+def forget(connection: Connection, group: CpuGroup) -> None:
     """Delete the CPU of a group."""
     table = tables.fleet_cpus
     connection.execute(

@@ -47,7 +47,8 @@ class ColumnQuery:
     #: The names of ON_WISH, BY_NODE, service, traits, pool_traits, node_flavors, node_images,
     #: free_pci_devices and num_io_ops (else only the values that hosts reported).
     columns: set[str] = field(default_factory=set)
-    #: Uuids and names, or ALL; or all instances of instances_for_plans, which are not read again then.
+    #: Uuids and names, or ALL; or all instances of instances_for_plans, which are not read again
+    #: then.
     instances: set[str] | list[PlannedInstance] | list[InstanceAmounts] | str = field(
         default_factory=set
     )
@@ -70,10 +71,10 @@ def read_columns(
     :param now: the time by which heartbeats are judged (seconds since 1970).
     """
     with bulk.without_collection():
-        return _read(connection, now, service_down_time, wanted or ColumnQuery())
+        return _read_columns(connection, now, service_down_time, wanted or ColumnQuery())
 
 
-def _read(
+def _read_columns(
     connection: Connection, now: float, service_down_time: float, wanted: ColumnQuery
 ) -> FleetColumns:
     nodes, ids, reported = _nodes(connection, now, service_down_time, wanted)
@@ -91,7 +92,7 @@ def _read(
         "resources": _without_room(resource_columns.of_nodes(arrays, providers, names), reported),
         "aggregates": aggregates.listing(connection),
         "num_instances": _counts(connection, place_of, size),
-        **_named(connection, wanted, place_of, nodes),
+        **_read_named_columns(connection, wanted, place_of, nodes),
     }
     instances = tables.instances
     if "node_flavors" in wanted.columns:
@@ -119,7 +120,9 @@ def _read(
 def _without_room(
     resources: dict[str, dict[str, Any]], reported: Sequence[bool]
 ) -> dict[str, dict[str, Any]]:
-    """Remove the room of nodes that their host no longer reports: the host has left, or counts by another node."""
+    """Remove the room of nodes that their host no longer reports: the host has left, or counts by
+    another node.
+    """
     gone = np.flatnonzero(~np.array(reported, dtype=bool))
     for column in resources.values() if len(gone) else ():
         column["total"][gone] = column["reserved"][gone] = 0
@@ -241,7 +244,7 @@ def _places(ids: Iterable[int | None]) -> IntArray:
     return places
 
 
-def _place(places: IntArray, ids: IntArray) -> IntArray:
+def _rows_of(places: IntArray, ids: IntArray) -> IntArray:
     """Return the rows of ids, -1 where there is none."""
     return places[np.where((ids >= 0) & (ids < len(places)), ids, len(places) - 1)]
 
@@ -285,20 +288,20 @@ def _per_node(connection: Connection, query: Select, places: IntArray, size: int
     """
     counts: IntArray = np.zeros(size, dtype=np.int64)
     table = _table(column_reader.rows(connection, query), 2).astype(np.int64)
-    where = _place(places, table[:, 0])
+    where = _rows_of(places, table[:, 0])
     counts[where[where >= 0]] = table[where >= 0, 1]
     return counts
 
 
 class _Named(TypedDict):
-    """The columns of _named(), see FleetColumns."""
+    """The columns of _read_named_columns(), see FleetColumns."""
 
     instances: dict[str, int]
     instance_names: dict[str, list[str]]
     server_groups: dict[str, StoredServerGroup]
 
 
-def _named(
+def _read_named_columns(
     connection: Connection, wanted: ColumnQuery, places: IntArray, columns: Mapping[str, Any]
 ) -> _Named:
     """Read instances, instance_names and server_groups of a query."""
@@ -379,7 +382,9 @@ def _pool_traits(
     traits: Iterable[str],
     size: int,
 ) -> list[list[str]]:
-    """Return CLASS:TRAIT of the pools that each row can take from. A row has one pool of a class."""
+    """Return CLASS:TRAIT of the pools that each row can take from. A row has one pool of a
+    class.
+    """
     traits_by_row: list[list[str]] = [[] for _row in range(size)]
     for name, column in resources.items():
         pools = column.get("providers")

@@ -56,7 +56,8 @@ def write(
     """Replace the cells of the consumers of nodes by the cells that their hosts show; write only
     the differences.
 
-    :param wanted: {node id: {uuid of an instance: cells, empty for none}}; all others of the node are removed.
+    :param wanted: {node id: {uuid of an instance: cells, empty for none}}; all others of the node
+        are removed.
     :param keep: (node id, uuid) of consumers that keep their cells if they are not in ``wanted``:
         claimed, and not shown yet.
     :returns: True if a row changed.

@@ -16,7 +16,9 @@ from . import addresses, compute_nodes
 def hosts_like(
     connection: Connection, uuids: Collection[str], machine_id: str | None
 ) -> dict[str, dict[str, list[str]]]:
-    """Find the hosts that share something with a machine: {host: all of its identity, see compute_nodes.identities()}."""
+    """Find the hosts that share something with a machine: {host: all of its identity, see
+    compute_nodes.identities()}.
+    """
     table = tables.compute_nodes
     identities = {
         "host_uuid": uuids,

@@ -30,7 +30,9 @@ class NodeFacts(NamedTuple):
 
 
 class DomainFacts(NamedTuple):
-    """A domain that a node showed in its last report. extra_specs, task_state: of its instance, if that is on the node."""
+    """A domain that a node showed in its last report. extra_specs, task_state: of its instance, if
+    that is on the node.
+    """
 
     node_id: int
     uuid: str

@@ -81,8 +81,9 @@ def finish(
     row = connection.execute(sa.select(table).where(table.c.uuid == uuid)).one_or_none()
     if row is None or row.status != "running":
         raise DroverError(
-            f"The power action {uuid} is {'not in the store' if row is None else row.status + ' already'}; "
-            "nothing was recorded. Begin another one."
+            f"The power action {uuid} is"
+            f" {'not in the store' if row is None else row.status + ' already'}; nothing was"
+            " recorded. Begin another one."
         )
     values = {"status": status, "power_state": power_state, "message": message, "updated_at": now}
     if boot_id:
@@ -99,7 +100,7 @@ def finish(
         services.record_unreachable(
             connection, row.host, f"switched off ({row.action}) by drover.compute.power", now
         )
-    return {**_plain(row), **values}
+    return {**_shown_columns(row), **values}
 
 
 def last(connection: Connection, host: str) -> dict[str, Any] | None:
@@ -108,10 +109,10 @@ def last(connection: Connection, host: str) -> dict[str, Any] | None:
     row = connection.execute(
         sa.select(table).where(table.c.host == host).order_by(table.c.id.desc()).limit(1)
     ).one_or_none()
-    return None if row is None else _plain(row)
+    return None if row is None else _shown_columns(row)
 
 
-def _plain(row: Row) -> dict[str, Any]:
+def _shown_columns(row: Row) -> dict[str, Any]:
     return {name: getattr(row, name) for name in _SHOWN}
 
 

@@ -33,10 +33,11 @@ _WORDS: Mapping[object, str] = {True: "yes", False: "no", None: "none"}
 def down_reason(service: ServiceState, now: float, service_down_time: float) -> str | None:
     """Return the reason why a service counts as down; None if it is up.
 
-    There is no agent with a heartbeat every few seconds: the heartbeat is a discovery that reached the host. So a service is
-    down after a discovery that could not reach it.
+    There is no agent with a heartbeat every few seconds: the heartbeat is a discovery that reached
+    the host. So a service is down after a discovery that could not reach it.
 
-    :param service_down_time: the age (seconds) from which a heartbeat counts as too old; 0 for no limit.
+    :param service_down_time: the age (seconds) from which a heartbeat counts as too old; 0 for no
+        limit.
     """
     if service.forced_down:
         return "forced down"
@@ -49,8 +50,9 @@ def down_reason(service: ServiceState, now: float, service_down_time: float) -> 
     if service_down_time and age > service_down_time:
         if now < service.last_seen_up:
             return (
-                f"last seen {int(age)} s in the future, more than service_down_time ({int(service_down_time)} s): set the clock right, and run "
-                "drover.compute.discover"
+                f"last seen {int(age)} s in the future, more than service_down_time"
+                f" ({int(service_down_time)} s): set the clock right, and run"
+                " drover.compute.discover"
             )
         return (
             f"last seen {int(age)} s ago, more than service_down_time ({int(service_down_time)} s)"

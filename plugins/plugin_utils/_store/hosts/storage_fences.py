@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts that are shut out of shared storage: written down before they are, until they are let in again."""
+"""Hosts that are shut out of shared storage: written down before they are, until they are let in
+again.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ _SHUT_OFF = ("shutoff", "crashed")
 
 
 def read(connection: Connection, host: str) -> list[dict[str, Any]]:
-    """Read the fences that shut a host out: dicts fence, addresses, cut, created_at, verified_at; the oldest first."""
+    """Read the fences that shut a host out: dicts fence, addresses, cut, created_at, verified_at;
+    the oldest first.
+    """
     table = tables.storage_fences
     rows = connection.execute(
         sa.select(table).where(table.c.host == host).order_by(table.c.created_at, table.c.fence)
@@ -40,7 +44,7 @@ def begin(
     every = sorted({*addresses, *(address for each in earlier for address in each["addresses"])})
     values = {"addresses": every, "verified_at": None}
     if earlier:
-        connection.execute(sa.update(table).where(*_is(host, fence)).values(**values))
+        connection.execute(sa.update(table).where(*_is_fence(host, fence)).values(**values))
     else:
         connection.execute(
             sa.insert(table).values(host=host, fence=fence, cut=[], created_at=now, **values)
@@ -54,7 +58,7 @@ def verified(
     """Record the disks that a fence was seen to cut a host off from."""
     table = tables.storage_fences
     connection.execute(
-        sa.update(table).where(*_is(host, fence)).values(cut=sorted(cut), verified_at=now)
+        sa.update(table).where(*_is_fence(host, fence)).values(cut=sorted(cut), verified_at=now)
     )
 
 
@@ -73,17 +77,19 @@ def last(connection: Connection, but: str) -> float | None:
 def forget(connection: Connection, host: str, fence: str) -> bool:
     """Remove a fence of a host that was lifted; whether there was one."""
     return bool(
-        connection.execute(sa.delete(tables.storage_fences).where(*_is(host, fence))).rowcount
+        connection.execute(sa.delete(tables.storage_fences).where(*_is_fence(host, fence))).rowcount
     )
 
 
-def _is(host: str, fence: str) -> tuple[Any, Any]:
+def _is_fence(host: str, fence: str) -> tuple[Any, Any]:
     table = tables.storage_fences
     return table.c.host == host, table.c.fence == fence
 
 
 def still_there(connection: Connection, host: str) -> list[dict[str, Any]]:
-    """Find the domains that a host has not shut off although their instances are on other hosts: dicts name, uuid and host."""
+    """Find the domains that a host has not shut off although their instances are on other hosts:
+    dicts name, uuid and host.
+    """
     domains, nodes, instances = tables.domains, tables.compute_nodes, tables.instances
     places = nodes.alias()
     query = (

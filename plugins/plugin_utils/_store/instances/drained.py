@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The memory of a drain; undrain restores the host from it (rule S5).
 
-It is the column status_before_drain of the service: the switches of the host before the drain, until undrain restores
-them; and the instances that the drain shut down, until each runs again.
+It is the column status_before_drain of the service: the switches of the host before the drain,
+until undrain restores them; and the instances that the drain shut down, until each runs again.
 """
 
 from __future__ import annotations

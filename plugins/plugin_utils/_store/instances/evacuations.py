@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads of an evacuation: the instances of a dead host, other hosts that show them, open migrations."""
+"""Reads of an evacuation: the instances of a dead host, other hosts that show them, open
+migrations.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,8 @@ def shown(
             nodes.c.uuid.label("provider"),
         )
         .join(nodes, nodes.c.id == domains.c.compute_node_id)
-        # A domain that is older than the last report of its node is gone, see compute_nodes.write_domains().
+        # A domain that is older than the last report of its node is gone, see
+        # compute_nodes.write_domains().
         .where(domains.c.seen_at >= nodes.c.updated_at)
     )
     if but is not None:
@@ -287,7 +290,9 @@ def begun_destinations(connection: Connection, host: str) -> list[str]:
 
 
 def with_local_disks(connection: Connection) -> dict[str, int]:
-    """Count the instances with disks that their host alone has, by host: an evacuation leaves these."""
+    """Count the instances with disks that their host alone has, by host: an evacuation leaves
+    these.
+    """
     nodes, domains, rows = tables.compute_nodes, tables.domains, tables.instances
     query = (
         sa.select(nodes.c.host, sa.func.count())
@@ -362,7 +367,9 @@ def seen_at(
 
 
 def old_definitions(connection: Connection, uuids: Iterable[str]) -> dict[str, set[str]]:
-    """Return the hosts that instances were evacuated from and that may still have their definitions of before: {uuid: hosts}."""
+    """Return the hosts that instances were evacuated from and that may still have their definitions
+    of before: {uuid: hosts}.
+    """
     table = tables.migrations
     query = sa.select(table.c.instance_uuid, table.c.source).where(
         table.c.type == EVACUATION, table.c.status == "done"
@@ -377,7 +384,8 @@ def left_behind(connection: Connection, hosts: Iterable[str]) -> list[dict[str, 
     """Read the evacuations off hosts that are not back yet.
 
     :returns: dicts with migration, uuid (of the instance), name, source, source_node (id), host
-        (the place of the instance now, or None), uri and node (id) there, and absent_since: when that host was first seen without it, or None.
+        (the place of the instance now, or None), uri and node (id) there, and absent_since: when
+        that host was first seen without it, or None.
     """
     names = ("migration", "uuid", "name", "source", "source_node", "host", "uri", "node")
     return [

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The files and devices that domains need, on all hosts, and other users of one.
 
-A folder that a domain has with all that is in it stands here with a slash at the end of its path and of its identity.
+A folder that a domain has with all that is in it stands here with a slash at the end of its path
+and of its identity.
 """
 
 from __future__ import annotations
@@ -145,7 +146,8 @@ def of_instances(connection: Connection, uuids: Collection[str]) -> dict[str, se
 
 
 def only_read(connection: Connection, uuids: Collection[str]) -> dict[str, set[str]]:
-    """Read the paths of the images behind the disks of instances and of their kernels and the like, without their disks themselves.
+    """Read the paths of the images behind the disks of instances and of their kernels and the like,
+    without their disks themselves.
 
     Thousands of instances may have them, and they are never removed with one.
     """
@@ -174,8 +176,8 @@ def needed(
     """Find the files that instances of other hosts need.
 
     :param but_host: the host that does not count.
-    :returns: for each file a dict with path and identity (as the others have them), and the least and the greatest uuid of
-        its users as first and last.
+    :returns: for each file a dict with path and identity (as the others have them), and the least
+        and the greatest uuid of its users as first and last.
     """
     table, nodes = tables.domain_files, tables.compute_nodes
     query = (

@@ -61,8 +61,8 @@ def ensure(
 ) -> tuple[dict[str, object], bool]:
     """Make a flavor or change it.
 
-    :param values: by FIELDS; None keeps the stored value. In extra_specs a value of None deletes its key, and keys that are
-        not named are kept.
+    :param values: by FIELDS; None keeps the stored value. In extra_specs a value of None deletes
+        its key, and keys that are not named are kept.
     :returns: the flavor, a dict with name, uuid and FIELDS; and whether it changed.
     :raises DroverError: a new flavor without vcpus or memory_mb.
     """

@@ -32,11 +32,13 @@ def find(
     """Find instances.
 
     :param wanted: names and uuids (text), and mappings with name and uuid, which must agree.
-    :param unknown: collects the names of instances that are not in the store; None to raise for the first.
+    :param unknown: collects the names of instances that are not in the store; None to raise for the
+        first.
     :returns: the instances in that order, each once.
-    :raises DroverError: an instance is unknown, a name is of several, or name and uuid are of different instances.
+    :raises DroverError: an instance is unknown, a name is of several, or name and uuid are of
+        different instances.
     """
-    named = [_named(each) for each in wanted]
+    named = [_parse_name(each) for each in wanted]
     rows = _rows(connection, named)
     by_uuid = {row.uuid: row for row in rows}
     by_name: dict[str, list[Row]] = {}
@@ -50,8 +52,8 @@ def find(
             if unknown is None:
                 near = _near(connection, one)
                 raise DroverError(
-                    f"No instance {one['uuid'] or one['name']} is in the store{near}, so nothing was done. Correct the name, or "
-                    "run drover.compute.discover if it exists.",
+                    f"No instance {one['uuid'] or one['name']} is in the store{near}, so nothing"
+                    " was done. Correct the name, or run drover.compute.discover if it exists.",
                     cause="unknown_instance",
                 )
             unknown.append(one["uuid"] or one["name"])
@@ -61,7 +63,7 @@ def find(
             names.add(row.uuid)
     shown, held = _sightings(connection, chosen), migrations_open.holding(connection, chosen)
     return [
-        _described(row, shown.get(uuid, []), held.get(uuid), uuid in names)
+        _describe_instance(row, shown.get(uuid, []), held.get(uuid), uuid in names)
         for uuid, row in chosen.items()
     ]
 
@@ -90,12 +92,12 @@ def refuse_none(wanted: Collection[Any]) -> None:
     """Raise DroverError if the operator names no instance."""
     if not wanted:
         raise DroverError(
-            "Which instances? Set drover_instance to a name or a uuid, drover_instances to a list of them, or drover_selector to labels such as "
-            "project=web."
+            "Which instances? Set drover_instance to a name or a uuid, drover_instances to a list"
+            " of them, or drover_selector to labels such as project=web."
         )
 
 
-def _named(item: Any) -> _Name:
+def _parse_name(item: Any) -> _Name:
     name: Any
     uuid: Any
     if isinstance(item, dict):
@@ -148,7 +150,8 @@ def _choose(
                 for row in same
             )
             raise DroverError(
-                f"Several instances are named {name}: {places}. Say which one by its uuid; nothing was done."
+                f"Several instances are named {name}: {places}. Say which one by its uuid; nothing"
+                " was done."
             )
         return same[0] if same else None
     row = by_uuid.get(uuid)
@@ -157,8 +160,8 @@ def _choose(
     ):
         whose = f"is the uuid of {row.name}" if row is not None else "is nobody's in the store"
         raise DroverError(
-            f"Name and uuid disagree: {uuid} {whose}, not of {name}. Nothing was done. Correct one of them, or run "
-            "drover.compute.discover if it was renamed."
+            f"Name and uuid disagree: {uuid} {whose}, not of {name}. Nothing was done. Correct one"
+            " of them, or run drover.compute.discover if it was renamed."
         )
     return row
 
@@ -178,7 +181,9 @@ def _sightings(connection: Connection, uuids: Iterable[str]) -> dict[str, list[s
     return {uuid: sorted(names) for uuid, names in nodes_by_uuid.items()}
 
 
-def _described(row: Row, nodes: list[str], migration: Row | None, named: bool) -> NamedInstance:
+def _describe_instance(
+    row: Row, nodes: list[str], migration: Row | None, named: bool
+) -> NamedInstance:
     return {
         "uuid": row.uuid,
         "name": row.name,
@@ -205,16 +210,18 @@ def _described(row: Row, nodes: list[str], migration: Row | None, named: bool) -
         "server_group": row.group_name,
         "nodes": nodes,
         "named": named,
-        "migration": None
-        if migration is None
-        else {
-            "uuid": migration.uuid,
-            "type": migration.type,
-            "status": migration.status,
-            "source": migration.source,
-            "destination": migration.destination,
-            "details": migration.details,
-        },
+        "migration": (
+            None
+            if migration is None
+            else {
+                "uuid": migration.uuid,
+                "type": migration.type,
+                "status": migration.status,
+                "source": migration.source,
+                "destination": migration.destination,
+                "details": migration.details,
+            }
+        ),
     }
 
 
@@ -231,30 +238,33 @@ def refuse(
     name, migration = instance["name"], instance["migration"]
     if len(instance["nodes"]) > 1 and (migration is None or migration["status"] == "done"):
         raise DroverError(
-            f"Instance {name} ({instance['uuid']}) was seen on {' and '.join(instance['nodes'])} at once. {doing}: run "
-            "drover.compute.discover, which says what to do about it."
+            f"Instance {name} ({instance['uuid']}) was seen on {' and '.join(instance['nodes'])} at"
+            f" once. {doing}: run drover.compute.discover, which says what to do about it."
         )
     if instance["task_state"] == orders.DELETING and order != orders.DELETING:
         raise DroverError(
-            f"Instance {name} is being removed, or its removal was cut off. {doing}: run drover.compute.instance_delete again, which ends that."
+            f"Instance {name} is being removed, or its removal was cut off. {doing}: run"
+            " drover.compute.instance_delete again, which ends that."
         )
     if instance["task_state"] in orders.DEVICES and order not in (orders.DELETING, *orders.DEVICES):
         does, again = orders.doing(instance["task_state"]), orders.AGAIN[instance["task_state"]]
         raise DroverError(
-            f"Instance {name} {does}, or that was cut off. {doing}: run {again} again, which ends that."
+            f"Instance {name} {does}, or that was cut off. {doing}: run {again} again, which ends"
+            " that."
         )
     if instance["task_state"] in orders.MOVING_DISKS and order != orders.MOVING_DISK:
         raise DroverError(
-            f"Instance {name} has a disk moved to another storage, or that was cut off. {doing}: wait for its end, or run {orders.AGAIN_MOVE} again, "
-            "which ends that, or gives it up with drover_abort=true."
+            f"Instance {name} has a disk moved to another storage, or that was cut off. {doing}:"
+            f" wait for its end, or run {orders.AGAIN_MOVE} again, which ends that, or gives it up"
+            " with drover_abort=true."
         )
     if instance["task_state"] in orders.SNAPSHOTS and order not in (
         orders.DELETING,
         orders.SNAPSHOTTING,
     ):
         raise DroverError(
-            f"Instance {name} has a snapshot made, deleted or reverted to, or that was cut off. {doing}: run drover.compute.instance_snapshot "
-            "again, which ends that."
+            f"Instance {name} has a snapshot made, deleted or reverted to, or that was cut off."
+            f" {doing}: run drover.compute.instance_snapshot again, which ends that."
         )
     if instance["state"] == "building":
         raise DroverError(
@@ -262,8 +272,9 @@ def refuse(
         )
     if instance["host"] is None:
         raise DroverError(
-            f"Instance {name} ({instance['uuid']}) is on no host that the store knows. {doing}: run drover.compute.discover, or give "
-            "its room back with drover.compute.allocation, state released."
+            f"Instance {name} ({instance['uuid']}) is on no host that the store knows. {doing}: run"
+            " drover.compute.discover, or give its room back with drover.compute.allocation, state"
+            " released."
         )
     if migration is None:
         return
@@ -272,21 +283,24 @@ def refuse(
         again = "what moves it"
         if migration["type"] == migrations_open.EVACUATION:
             raise DroverError(
-                f"Instance {name} has an open evacuation {way}. {doing}: run drover.compute.evacuate of {migration['source']} again first, or, where that "
-                "host answers, drover.compute.undrain: that finds out where the instance is."
+                f"Instance {name} has an open evacuation {way}. {doing}: run"
+                f" drover.compute.evacuate of {migration['source']} again first, or, where that"
+                " host answers, drover.compute.undrain: that finds out where the instance is."
             )
         if migration["type"] == migrations_open.RESIZE:
             again = migrations_open.how_to_end(migration["details"], migration["destination"])
         raise DroverError(
-            f"Instance {name} has an open {migration['type']} {way}. {doing}: run {again} again first, which ends that."
+            f"Instance {name} has an open {migration['type']} {way}. {doing}: run {again} again"
+            " first, which ends that."
         )
     if settled and migration["status"] == "finished":
         raise DroverError(
-            f"Instance {name} was resized and waits to be confirmed. {doing}: run drover.compute.instance_resize with "
-            "drover_resize=confirm or drover_resize=revert first."
+            f"Instance {name} was resized and waits to be confirmed. {doing}: run"
+            " drover.compute.instance_resize with drover_resize=confirm or drover_resize=revert"
+            " first."
         )
     if settled:
         raise DroverError(
-            f"Instance {name} was evacuated {way}, and {migration['source']} is not back yet. {doing}: bring that host back, or "
-            "remove it from the store, first."
+            f"Instance {name} was evacuated {way}, and {migration['source']} is not back yet."
+            f" {doing}: bring that host back, or remove it from the store, first."
         )

@@ -193,9 +193,11 @@ def addresses(connection: Connection, uuids: Iterable[str] | None = None) -> dic
         else bulk.among(connection, query, domains.c.uuid, uuids)
     )
     return {
-        uuid: [address for each in json.loads(interfaces) for address in each.get("addresses", ())]
-        if interfaces
-        else []
+        uuid: (
+            [address for each in json.loads(interfaces) for address in each.get("addresses", ())]
+            if interfaces
+            else []
+        )
         for uuid, interfaces in rows
     }
 

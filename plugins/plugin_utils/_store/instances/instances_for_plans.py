@@ -44,7 +44,9 @@ _ROWS = 1000
 
 
 class _Same(dict[Any, Any]):
-    """Gives one text for all that are equal. A driver makes one for each row, which together are a fifth of the memory of a large fleet."""
+    """Gives one text for all that are equal. A driver makes one for each row, which together are a
+    fifth of the memory of a large fleet.
+    """
 
     def __missing__(self, text: Any) -> Any:
         self[text] = text
@@ -105,7 +107,7 @@ def read_instances(
     of_flavor = {name: (specs, _required_traits(specs)) for name, specs in specs_of.items()}
     none: tuple[dict[str, str], list[str]] = ({}, [])
     amounts: dict[tuple[tuple[str, int], ...], dict[str, int]] = {}
-    amounts_held = _held(connection, hosts, but)
+    amounts_held = _read_allocations(connection, hosts, but)
     planned: list[PlannedInstance] = []
     same = _Same()
     node_of: dict[str, int] = {}
@@ -114,10 +116,33 @@ def read_instances(
     pci_requests: dict[str, list[dict[str, object]]] = {}
     # Unpacked, because to read each value of a row by its name takes longer than to read it.
     for (
-        uuid, name, state, vcpus, memory_mb, disk_gb, zone, project, user, flavor, own_specs,
-        image, image_name, image_id, image_format, policy, task_state, host_request,
-        node_id, host, node, group, domain_state, persistent, autostart, facts,
-    ) in _rows(connection, _of_hosts(connection, query, hosts, but)):  # fmt: skip
+        uuid,
+        name,
+        state,
+        vcpus,
+        memory_mb,
+        disk_gb,
+        zone,
+        project,
+        user,
+        flavor,
+        own_specs,
+        image,
+        image_name,
+        image_id,
+        image_format,
+        policy,
+        task_state,
+        host_request,
+        node_id,
+        host,
+        node,
+        group,
+        domain_state,
+        persistent,
+        autostart,
+        facts,
+    ) in _rows(connection, _of_hosts(connection, query, hosts, but)):
         facts, policy = facts or {}, policy or MovePolicy()
         extra_specs, required_traits = of_flavor.get(flavor, none)
         if own_specs:
@@ -237,7 +262,9 @@ def _add_devices(
 
 
 def _backed(connection: Connection, instances: Sequence[PlannedInstance]) -> list[list[str]]:
-    """Find for each instance the instances of its node that are backed by a disk of it that is not known to be shared."""
+    """Find for each instance the instances of its node that are backed by a disk of it that is not
+    known to be shared.
+    """
     behind: dict[tuple[str, str, str | None], set[str]] = {}
     for each in instances:
         for layer in [layer["path"] for disk in each["disks"] for layer in disk.get("chain") or ()]:
@@ -267,7 +294,9 @@ def _backed(connection: Connection, instances: Sequence[PlannedInstance]) -> lis
 
 
 def _add_local_disks(connection: Connection, instances: Sequence[PlannedInstance]) -> None:
-    """Complete instances with snapshots: whether a disk that they write to is not known to be shared."""
+    """Complete instances with snapshots: whether a disk that they write to is not known to be
+    shared.
+    """
     names_by_uuid = files.of_instances(connection, [each["uuid"] for each in instances])
     for instance in instances:
         paths = [
@@ -289,7 +318,7 @@ def _of_hosts(
     return query.where(sa.not_(bulk.is_among(connection, column, sorted(but)))) if but else query
 
 
-def _held(
+def _read_allocations(
     connection: Connection,
     hosts: Collection[str] | None = None,
     but: Collection[str] = (),
@@ -347,7 +376,9 @@ def _required_traits(extra_specs: Mapping[str, str]) -> list[str]:
 
 
 def _pool_traits(extra_specs: Mapping[str, str], resources: Mapping[str, int]) -> list[str]:
-    """Return CLASS:TRAIT for each trait that extra specs ask of a storage pool, of pools that an instance uses by now."""
+    """Return CLASS:TRAIT for each trait that extra specs ask of a storage pool, of pools that an
+    instance uses by now.
+    """
     pools = {}
     for key in extra_specs:
         group, _colon, name = key.partition(":")
@@ -416,7 +447,7 @@ def read_amounts(connection: Connection) -> list[InstanceAmounts]:
         row[0]: {name: value for name, value in zip(rare, row[1:]) if value}
         for row in connection.execute(more.where(has_more))
     }
-    allocations = _held(connection, rare=True)
+    allocations = _read_allocations(connection, rare=True)
     rows: list[InstanceAmounts] = []
     for node, group_id, *values in column_reader.rows(connection, query):
         instance: Any = dict(zip(names, values))

@@ -33,7 +33,8 @@ def instances(connection: Connection, selector: Selector) -> list[dict[str, str]
     """Read the instances that a selector selects, to be changed.
 
     :returns: uuid and name of each, sorted by name.
-    :raises DroverError: it selects none, or a key that it excludes is of no instance, so that it would exclude nothing.
+    :raises DroverError: it selects none, or a key that it excludes is of no instance, so that it
+        would exclude nothing.
     """
     table = tables.instances
     query = (
@@ -48,8 +49,9 @@ def instances(connection: Connection, selector: Selector) -> list[dict[str, str]
     keys = _keys(connection, table) if excluded else set()
     for key in sorted(set(excluded) - keys):
         raise DroverError(
-            f"No instance has a label {key}{which_name(key, keys)}, so that {excluded[key]} would exclude none. Nothing was done. Correct "
-            "the key, or leave out this part of the selector."
+            f"No instance has a label {key}{which_name(key, keys)}, so that {excluded[key]} would"
+            " exclude none. Nothing was done. Correct the key, or leave out this part of the"
+            " selector."
         )
     return selected
 

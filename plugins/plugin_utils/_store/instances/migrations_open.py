@@ -33,7 +33,10 @@ def how_to_end(details: Mapping[str, Any] | None, destination: str) -> str:
         return f"drover.compute.instance_resize with {sizes}"
     old, new = ((details.get(which) or {}).get("flavor") for which in ("old", "new"))
     if old == new:
-        return f"drover.compute.instance_migrate with drover_destination={destination} and drover_migrate_cold=true"
+        return (
+            f"drover.compute.instance_migrate with drover_destination={destination} and"
+            " drover_migrate_cold=true"
+        )
     return f"drover.compute.instance_resize with drover_flavor={new}"
 
 
@@ -62,7 +65,9 @@ def open_moves(connection: Connection) -> list[OpenMove]:
 
 
 def under_way(connection: Connection, instance_uuids: Iterable[str]) -> list[dict[str, object]]:
-    """Read the open migrations of instances, the oldest first: dicts name, type, source, destination, created_at."""
+    """Read the open migrations of instances, the oldest first: dicts name, type, source,
+    destination, created_at.
+    """
     table = tables.migrations
     query = sa.select(table).where(table.c.status.in_(tables.OPEN_MIGRATION))
     rows = sorted(
@@ -146,7 +151,9 @@ def lost_track_of(connection: Connection, migrations: Iterable[Row]) -> list[Row
 
 
 def left_open_for(connection: Connection, hosts: Collection[str]) -> list[str]:
-    """Return the sources of the open moves by which an earlier run makes room for one of these hosts, sorted."""
+    """Return the sources of the open moves by which an earlier run makes room for one of these
+    hosts, sorted.
+    """
     return sorted(
         {
             row.source

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rows that people know by a name: flavors and images. ``fields`` are the columns that people set."""
+"""Rows that people know by a name: flavors and images. ``fields`` are the columns that people
+set.
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,9 @@ OFF = "shutoff"
 
 
 def occupants(connection: Connection, host: str) -> Occupants:
-    """List the domains of a host's last discovery, and the instances on their way there by an open migration or build."""
+    """List the domains of a host's last discovery, and the instances on their way there by an open
+    migration or build.
+    """
     domains, nodes, instances = tables.domains, tables.compute_nodes, tables.instances
     recorded = nodes.alias("recorded")
     query = (
@@ -27,7 +29,8 @@ def occupants(connection: Connection, host: str) -> Occupants:
         .join(nodes, nodes.c.id == domains.c.compute_node_id)
         .outerjoin(instances, instances.c.uuid == domains.c.uuid)
         .outerjoin(recorded, recorded.c.id == instances.c.compute_node_id)
-        # A domain that is older than the last report of its node is gone, see compute_nodes.write_domains().
+        # A domain that is older than the last report of its node is gone, see
+        # compute_nodes.write_domains().
         .where(nodes.c.host == host, domains.c.seen_at >= nodes.c.updated_at)
         .order_by(domains.c.name, domains.c.uuid)
     )

@@ -1,10 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Orders to hypervisors to build or delete an instance, to change its devices or snapshots, or to move a disk, recorded before the call.
+"""Orders to hypervisors to build or delete an instance, to change its devices or snapshots, or to
+move a disk, recorded before the call.
 
-An order is open until its outcome is known. Until then no run frees the instance's room or opens another order;
-the next run settles it first, at the hypervisor. A move's order is its migration.
+An order is open until its outcome is known. Until then no run frees the instance's room or opens
+another order; the next run settles it first, at the hypervisor. A move's order is its migration.
 """
 
 from __future__ import annotations
@@ -74,13 +75,14 @@ def was_doing(task_state: str | None) -> str:
     return f"{'was' if verb == 'is' else 'had'} {rest}"
 
 
-class Open(DroverError):
+class OrderOpen(DroverError):
     """Another order is open for the instance (``row``), or was opened in place of this one."""
 
     def __init__(self, row: Row) -> None:
         again = AGAIN.get(row.task_state)
         super().__init__(
-            f"Instance {row.name} ({row.uuid}) {doing(row.task_state)}, by another run or by a run that was killed. "
+            f"Instance {row.name} ({row.uuid}) {doing(row.task_state)}, by another run or by a run"
+            " that was killed. "
             + (f"Run {again} again, which finds out what became of that." if again else "")
         )
         self.row = row
@@ -101,12 +103,12 @@ def begin(
     :param instead_of: the open order that this one replaces, because it was settled at the
         hypervisor.
     :returns: the instance before the change.
-    :raises Open: another order is open.
+    :raises OrderOpen: another order is open.
     :raises DroverError: the instance is not in the store.
     """
-    row = _hold(connection, uuid)
+    row = _lock_instance(connection, uuid)
     if row.order_uuid not in (None, order, instead_of):
-        raise Open(row)
+        raise OrderOpen(row)
     bulk.update(
         connection,
         tables.instances,
@@ -127,13 +129,13 @@ def end(connection: Connection, uuid: str, order: str | None) -> Row | None:
     """Close an order with a known outcome.
 
     :returns: the instance before the change; None if it is no longer in the store.
-    :raises Open: another order was opened in its place.
+    :raises OrderOpen: another order was opened in its place.
     """
     row = bulk.hold(connection, tables.instances, "uuid", [uuid]).get(uuid)
     if row is None:
         return None
     if row.order_uuid not in (None, order):
-        raise Open(row)
+        raise OrderOpen(row)
     bulk.update(
         connection, tables.instances, [{"id": row.id, "task_state": None, "order_uuid": None}]
     )
@@ -180,11 +182,13 @@ def refuse_open(rows: Iterable[Row]) -> None:
     """Raise Open for the first of some instances that has an open order."""
     for row in rows:
         if row.order_uuid is not None:
-            raise Open(row)
+            raise OrderOpen(row)
 
 
 def unseen(connection: Connection, uuid: str, node_id: int | None) -> None:
-    """Forget the domain of an unfinished build, because its hypervisor has proven that it is gone."""
+    """Forget the domain of an unfinished build, because its hypervisor has proven that it is
+    gone.
+    """
     domains = tables.domains
     connection.execute(
         sa.delete(domains).where(domains.c.uuid == uuid, domains.c.compute_node_id == node_id)
@@ -207,7 +211,10 @@ def hold_definitions(connection: Connection, names: Collection[str]) -> dict[str
     """
     if connection.dialect.name == "postgresql":
         # SQLite has one writer at a time. Sorted, because two runs could otherwise deadlock.
-        keys = "SELECT DISTINCT hashtext(name) AS key FROM unnest(CAST(:names AS text[])) AS name ORDER BY key"
+        keys = (
+            "SELECT DISTINCT hashtext(name) AS key FROM unnest(CAST(:names AS text[])) AS name"
+            " ORDER BY key"
+        )
         lock = sa.text(f"SELECT pg_advisory_xact_lock(:kind, key) FROM ({keys}) AS keys")
         connection.execute(lock, {"kind": DEFINITIONS, "names": sorted(set(names))})
     table = tables.instances
@@ -217,7 +224,7 @@ def hold_definitions(connection: Connection, names: Collection[str]) -> dict[str
     }
 
 
-def _hold(connection: Connection, uuid: str) -> Row:
+def _lock_instance(connection: Connection, uuid: str) -> Row:
     row = bulk.hold(connection, tables.instances, "uuid", [uuid]).get(uuid)
     if row is None:
         raise DroverError(

@@ -23,8 +23,9 @@ def read(
     """Read the limits of projects.
 
     :param projects: None for all.
-    :param locked: lock the rows until the end of the transaction, so that one transaction at a time counts the use of a project.
-        Writers lock them after all other rows that other writers wait for.
+    :param locked: lock the rows until the end of the transaction, so that one transaction at a time
+        counts the use of a project. Writers lock them after all other rows that other writers wait
+        for.
     """
     table = tables.quotas
     query = sa.select(table.c.project, table.c.resource, table.c.hard_limit).order_by(

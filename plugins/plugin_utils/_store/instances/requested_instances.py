@@ -40,9 +40,11 @@ def kinds(connection: Connection) -> list[tuple[str, int]]:
     table = tables.instances
     # A database compares texts, and PostgreSQL no JSON.
     columns = [
-        sa.cast(table.c[name], sa.Text)
-        if isinstance(table.c[name].type, sa.JSON)
-        else table.c[name]
+        (
+            sa.cast(table.c[name], sa.Text)
+            if isinstance(table.c[name].type, sa.JSON)
+            else table.c[name]
+        )
         for name in _KIND
     ]
     query = (

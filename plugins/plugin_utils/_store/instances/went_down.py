@@ -34,7 +34,8 @@ def mark(
     facts: Mapping[int, Mapping[str, Any]],
     now: float,
 ) -> list[str]:
-    """Mark domains of a report that went down with their host, before the report is written; return their uuids.
+    """Mark domains of a report that went down with their host, before the report is written; return
+    their uuids.
 
     :param off: {uuid: (node id, domain)} of the domains that are off, and at their place in the
         store; their facts are completed.
@@ -54,7 +55,8 @@ def mark(
 
 
 def read(connection: Connection, host: str | None = None) -> dict[str, list[dict[str, str]]]:
-    """Read the instances that went down with their host and are off: {host: [uuid and name]}, each sorted by name.
+    """Read the instances that went down with their host and are off: {host: [uuid and name]}, each
+    sorted by name.
 
     :param host: None for all hosts.
     """
@@ -98,7 +100,10 @@ def sentences(found: Mapping[str, Iterable[Mapping[str, str]]]) -> list[str]:
 
 def sentence(host: str, instances: Iterable[Mapping[str, str]]) -> str:
     """Return a sentence about the instances that ran on a host before it was restarted."""
-    return f"{host} was restarted: {', '.join(each['name'] for each in instances)} ran before and went down with it."
+    return (
+        f"{host} was restarted: {', '.join(each['name'] for each in instances)} ran before and went"
+        " down with it."
+    )
 
 
 def command(instances: Iterable[Mapping[str, str]]) -> str:
@@ -110,7 +115,9 @@ def command(instances: Iterable[Mapping[str, str]]) -> str:
 def _last(
     connection: Connection, uuids: Iterable[str]
 ) -> dict[tuple[str, int], tuple[str, float | None]]:
-    """Read state and mark of domains in the last reports of nodes: {(uuid, node id): (state, mark)}."""
+    """Read state and mark of domains in the last reports of nodes: {(uuid, node id): (state,
+    mark)}.
+    """
     table = tables.domains
     query = sa.select(
         table.c.uuid,

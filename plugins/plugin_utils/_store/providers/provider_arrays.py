@@ -136,10 +136,10 @@ def read(
     :param figures: also read total, reserved and ratio of inventories.
     """
     with bulk.without_collection():
-        return _read(connection, classes, traits, set(aggregates), figures)
+        return _read_arrays(connection, classes, traits, set(aggregates), figures)
 
 
-def _read(
+def _read_arrays(
     connection: Connection,
     classes: Iterable[str],
     traits: Iterable[str],
@@ -150,7 +150,7 @@ def _read(
     class_columns, named, provider_columns, nested = column_reader.together(
         connection, statements.classes, statements.traits, statements.providers, statements.nested
     )
-    arrays = _order(*_providers(connection, provider_columns))
+    arrays = _sort_providers(*_providers(connection, provider_columns))
     arrays.class_ids = dict(
         zip(column_reader.words(class_columns[1]), column_reader.numbers(class_columns[0]).tolist())
     )
@@ -212,7 +212,7 @@ def _providers(
     return numbers, uuids, called
 
 
-def _order(numbers: IntArray, uuids: list[str], called: list[str]) -> ProviderArrays:
+def _sort_providers(numbers: IntArray, uuids: list[str], called: list[str]) -> ProviderArrays:
     """Sort providers by name, each a root for now."""
     order = sorted(range(len(called)), key=called.__getitem__)
     if order != list(range(len(called))):
@@ -353,7 +353,9 @@ def read_rest(
 
 @functools.lru_cache(maxsize=2)
 def _statements(dialect: sa.Dialect) -> _Statements:
-    """Return the statements as text, made once: making them takes as long as running them on a small fleet."""
+    """Return the statements as text, made once: making them takes as long as running them on a
+    small fleet.
+    """
     return _Statements(dialect)
 
 
@@ -372,7 +374,8 @@ class _Statements:
         # A cast drops the fraction in SQLite and rounds in PostgreSQL.
         sqlite = dialect.name == "sqlite"
         capacity = sa.cast(capacity if sqlite else sa.func.trunc(capacity), sa.BigInteger)
-        # Two ids in one number: a column less. It is larger than PostgreSQL's integer from provider 2048 on.
+        # Two ids in one number: a column less. It is larger than PostgreSQL's integer from provider
+        # 2048 on.
         key = sa.cast(inventories.provider_id, sa.BigInteger) * KEY + inventories.class_id
 
         def text(statement: Any) -> str:

@@ -77,7 +77,9 @@ def states(
     host: str | None = None,
     selector: Selector | None = None,
 ) -> list[HostStatus]:
-    """Read the services of all hosts, of one or of a selector, sorted by host, without compute nodes and figures, in one statement."""
+    """Read the services of all hosts, of one or of a selector, sorted by host, without compute
+    nodes and figures, in one statement.
+    """
     table = tables.services
     query = sa.select(table, services.is_unreported().label("is_gone")).where(
         table.c.binary == services.BINARY
@@ -95,7 +97,8 @@ def states(
 def resource_rows(
     connection: Connection, host: str, hosts: Sequence[ListedHost]
 ) -> list[dict[str, Any]]:
-    """Make the rows that Nova shows of one host: (total), (used_now), (used_max) and one per project.
+    """Make the rows that Nova shows of one host: (total), (used_now), (used_max) and one per
+    project.
 
     (used_now) is reserved and allocated; (used_max) and the projects are sums over instances.
 

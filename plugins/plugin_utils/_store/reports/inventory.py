@@ -45,9 +45,9 @@ def read(
     """Read the hosts, and the instances on demand.
 
     :param traits: shell patterns of names of traits.
-    :returns: hosts: KEPT of hosts.listing(); nodes, aggregates, cells, hypervisor_types, hypervisor_versions and traits as
-        sorted lists; vcpus, memory_mb and disk_gb, each with hosts.FIGURES.
-        instances: instances.listing() with addresses.
+    :returns: hosts: KEPT of hosts.listing(); nodes, aggregates, cells, hypervisor_types,
+        hypervisor_versions and traits as sorted lists; vcpus, memory_mb and disk_gb, each with
+        hosts.FIGURES. instances: instances.listing() with addresses.
     """
     aggregates, owned = _aggregates(connection), _traits(connection, traits)
     hosts_shown = [

@@ -31,9 +31,17 @@ NEWEST = 100
 DAY = 86400
 
 _MIGRATION = (
-    "uuid", "instance_uuid", "instance_name", "source", "destination", "type", "status", "message", "created_at",
+    "uuid",
+    "instance_uuid",
+    "instance_name",
+    "source",
+    "destination",
+    "type",
+    "status",
+    "message",
+    "created_at",
     "updated_at",
-)  # fmt: skip
+)
 _POWER = (
     "host",
     "action",
@@ -101,9 +109,11 @@ def _physical(connection: Connection) -> dict[str, _InUse]:
     query = sa.select(table.c.uuid, table.c.reported, table.c.memory_mb_used, table.c.local_gb_used)
     return {
         # The present use is unknown there.
-        row.uuid: {"memory_mb_physical": row.memory_mb_used, "disk_gb_physical": row.local_gb_used}
-        if row.reported
-        else {"memory_mb_physical": None, "disk_gb_physical": None}
+        row.uuid: (
+            {"memory_mb_physical": row.memory_mb_used, "disk_gb_physical": row.local_gb_used}
+            if row.reported
+            else {"memory_mb_physical": None, "disk_gb_physical": None}
+        )
         for row in connection.execute(query)
     }
 

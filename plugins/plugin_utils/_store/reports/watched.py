@@ -20,7 +20,9 @@ OFF = ("shutoff", "crashed")
 
 
 def addresses(connection: Connection) -> dict[str, str]:
-    """Read the address of each host that is reported: where other hypervisors reach it, or its name."""
+    """Read the address of each host that is reported: where other hypervisors reach it, or its
+    name.
+    """
     table, nodes = tables.services, tables.compute_nodes.alias()
     query = (
         sa.select(table.c.host, sa.func.min(nodes.c.migration_address).label("address"))
@@ -35,8 +37,8 @@ def addresses(connection: Connection) -> dict[str, str]:
 def quiet(connection: Connection) -> dict[str, str]:
     """Find the hosts that may be down on purpose.
 
-    A host that was evacuated or switched off counts only if the store has no instance left there that runs: the evacuation of it may
-    have been killed.
+    A host that was evacuated or switched off counts only if the store has no instance left there
+    that runs: the evacuation of it may have been killed.
 
     :returns: {host: why}.
     """
@@ -93,7 +95,9 @@ def busy(connection: Connection) -> tuple[set[str], set[str]]:
 
 
 def reboot_signs(connection: Connection) -> dict[str, str]:
-    """Read why hosts need a reboot, by their last discovery, without hosts that may be down on purpose."""
+    """Read why hosts need a reboot, by their last discovery, without hosts that may be down on
+    purpose.
+    """
     table = tables.compute_nodes
     sign = table.c.facts["reboot_sign"].as_string()
     query = (
@@ -107,7 +111,9 @@ def reboot_signs(connection: Connection) -> dict[str, str]:
 
 
 def recorded(connection: Connection, uuids: Iterable[str]) -> dict[str, tuple[str, bool]]:
-    """Read where instances are and whether they run, as the store has it: {uuid: (host, whether it runs)}."""
+    """Read where instances are and whether they run, as the store has it: {uuid: (host, whether it
+    runs)}.
+    """
     instances, nodes, domains = tables.instances, tables.compute_nodes, tables.domains
     query = (
         sa.select(instances.c.uuid, nodes.c.host, domains.c.state)

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Decisions of the scheduler and their reasons: one row each; only the newest are kept.
 
-Lookups decide and never write. The claim that carries a decision out records it in the same transaction.
+Lookups decide and never write. The claim that carries a decision out records it in the same
+transaction.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def row(
         "instance_name": _text(instance[1]),
         "host": host,
         "node": node,
-        "alternates": [_named(each) for each in alternates],
+        "alternates": [_host_and_node(each) for each in alternates],
         "explanation": kept(explanation),
         "message": None if message is None else _clean(message),
     }
@@ -80,7 +81,7 @@ def record(connection: Connection, rows: Sequence[Mapping[str, object]]) -> None
     else:
         # SQLAlchemy writes one statement for all rows, because it returns something.
         ids = connection.execute(sa.insert(table).returning(table.c.id), rows).scalars().all()
-    actions.note_all(connection, [_note(each) for each in rows])
+    actions.note_all(connection, [_decision_row(each) for each in rows])
     if max(ids) // PRUNED_EVERY != (min(ids) - 1) // PRUNED_EVERY:
         # Do not wait for another transaction that deletes the same rows.
         old = (
@@ -91,7 +92,7 @@ def record(connection: Connection, rows: Sequence[Mapping[str, object]]) -> None
         connection.execute(sa.delete(table).where(table.c.id.in_(old)))
 
 
-def _note(row: Mapping[str, object]) -> dict[str, object]:
+def _decision_row(row: Mapping[str, object]) -> dict[str, object]:
     """Return the row of actions for a decision."""
     outcome = "no valid host" if row["host"] is None else f"host {row['host']}"
     return {
@@ -111,7 +112,9 @@ def newest(connection: Connection, limit: int) -> list[DecisionRow]:
 
 
 def placed(connection: Connection, purpose: str) -> list[dict[str, Any]]:
-    """Read instance_uuid and host of the decisions of a purpose that found a host, the oldest first; of each instance the last one."""
+    """Read instance_uuid and host of the decisions of a purpose that found a host, the oldest
+    first; of each instance the last one.
+    """
     table = tables.decisions
     query = sa.select(table.c.instance_uuid, table.c.host).where(
         table.c.purpose == purpose, table.c.host.is_not(None)
@@ -198,7 +201,7 @@ def _weighed(each: Mapping[str, Any]) -> WeighedHost:
         for name, part in each["weighers"].items()
         if part["normalised"] and part["multiplier"]
     }
-    return {**_named(each), "weight": _number(each["weight"]), "weighers": weighers}
+    return {**_host_and_node(each), "weight": _number(each["weight"]), "weighers": weighers}
 
 
 class _Named(TypedDict):
@@ -206,7 +209,7 @@ class _Named(TypedDict):
     node: str
 
 
-def _named(each: Mapping[str, object]) -> _Named:
+def _host_and_node(each: Mapping[str, object]) -> _Named:
     return {"host": _text(each["host"]), "node": _text(each.get("node") or each["host"])}
 
 
@@ -232,4 +235,7 @@ def _insertion(dialect: sa.Dialect) -> str:
     columns = [column for column in tables.decisions.columns if column.name != "id"]
     names = ", ".join(column.name for column in columns)
     types = ", ".join(f"{column.name} {column.type.compile(dialect)}" for column in columns)
-    return f"INSERT INTO decisions ({names}) SELECT {names} FROM json_to_recordset(%(rows)s) AS rows ({types}) RETURNING id"
+    return (
+        f"INSERT INTO decisions ({names}) SELECT {names} FROM json_to_recordset(%(rows)s) AS rows"
+        f" ({types}) RETURNING id"
+    )

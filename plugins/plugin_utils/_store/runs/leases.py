@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Leases: one actor per host at a time, for moves and power alike (rule S4).
 
-A lease has a holder, an age and an end, by the database's clock. Its holder renews it during the work. Another actor
-takes it over, with a message, after proof that the holder's process has ended; or after its end, unless there is proof
-that this process lives.
+A lease has a holder, an age and an end, by the database's clock. Its holder renews it during the
+work. Another actor takes it over, with a message, after proof that the holder's process has ended;
+or after its end, unless there is proof that this process lives.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Actor(Protocol):
         """
 
 
-class Taken(TypedDict):
+class LeaseOutcome(TypedDict):
     """The outcome of take()."""
 
     #: False if the lease was renewed.
@@ -47,7 +47,7 @@ class Taken(TypedDict):
     taken_over: str | None
 
 
-class Held(DroverError):
+class LeaseHeld(DroverError):
     """Another actor has the lease. ``holder``: a sentence about the holder."""
 
     def __init__(self, holder: str, way_out: str) -> None:
@@ -55,18 +55,18 @@ class Held(DroverError):
         self.holder = holder
 
 
-class Lost(RunOver):
+class LeaseLost(RunOver):
     """This run has lost the lease."""
 
 
 def take(
     connection: Connection, name: str, actor: Actor, purpose: str, seconds: float = SECONDS
-) -> Taken:
+) -> LeaseOutcome:
     """Take the lease of a name, or renew it.
 
     :param name: the name of the host, or of another object of the work.
     :param purpose: such as drain.
-    :raises Held: another actor has the lease.
+    :raises LeaseHeld: another actor has the lease.
     :raises DroverError: the clock of this controller is wrong.
     """
     clock.refuse_other_time(connection)
@@ -89,7 +89,7 @@ def take(
         return {"changed": True, "taken_over": None}
     over = _over(row, actor, now)
     if over is None:
-        raise Held(_holder_sentence(row, now), _way_out(row, now))
+        raise LeaseHeld(_holder_sentence(row, now), _way_out(row, now))
     connection.execute(sa.update(table).where(table.c.name == name).values(values))
     actions.note(
         connection, "run", f"{purpose} (the lease of {row.holder} was taken over)", host=name
@@ -128,7 +128,10 @@ def _over(row: Row, actor: Actor, now: float) -> str | None:
 def _way_out(row: Row, now: float) -> str:
     by_hand = "with the module drover.compute.lease, state absent, force true"
     if row.expires_at <= now:
-        return f"Its time is over, but its process lives on this machine: end that, or take its lease away {by_hand}."
+        return (
+            "Its time is over, but its process lives on this machine: end that, or take its lease"
+            f" away {by_hand}."
+        )
     left = int(row.expires_at - now) + 1
     return (
         f"Wait for its end; if that run is dead, its lease ends in {left} s, or at once {by_hand}."
@@ -138,7 +141,7 @@ def _way_out(row: Row, now: float) -> str:
 def renew(connection: Connection, name: str, actor: Actor, seconds: float = SECONDS) -> None:
     """Renew a lease before the next step, never to an earlier end.
 
-    :raises Lost: another actor has it; this run must stop.
+    :raises LeaseLost: another actor has it; this run must stop.
     """
     table, now = tables.leases, clock.now(connection)
     end = now + seconds
@@ -157,8 +160,9 @@ def renew(connection: Connection, name: str, actor: Actor, seconds: float = SECO
             if row is not None
             else f"The lease of {name} was taken away."
         )
-        raise Lost(
-            f"{holder} This run had the lease and lost it, so it stops. What has begun goes on by itself."
+        raise LeaseLost(
+            f"{holder} This run had the lease and lost it, so it stops. What has begun goes on by"
+            " itself."
         )
 
 
@@ -199,8 +203,8 @@ def release(connection: Connection, name: str, actor: Actor, force: bool = False
         return False
     if row.process != actor.process and not force:
         raise DroverError(
-            f"The lease of {name} is held by {row.holder} ({row.purpose}). It is not taken away without force: "
-            "make sure that that run is dead first."
+            f"The lease of {name} is held by {row.holder} ({row.purpose}). It is not taken away"
+            " without force: make sure that that run is dead first."
         )
     connection.execute(sa.delete(table).where(table.c.name == name))
     return True
@@ -222,6 +226,7 @@ def _row(connection: Connection, name: str) -> Row | None:
 
 def _holder_sentence(row: Row, now: float) -> str:
     return (
-        f"{row.name} is being worked on by {row.holder} ({row.purpose}), since {max(0, int(now - row.acquired_at))} s, "
-        f"last heard of {max(0, int(now - row.renewed_at))} s ago."
+        f"{row.name} is being worked on by {row.holder} ({row.purpose}), since"
+        f" {max(0, int(now - row.acquired_at))} s, last heard of"
+        f" {max(0, int(now - row.renewed_at))} s ago."
     )

@@ -12,7 +12,7 @@ from ..database.sql import Connection, sa
 from ..schema import tables
 
 
-class Recent(NamedTuple):
+class RecentEvents(NamedTuple):
     """The events since a given time, and the migrations that are open now.
 
     - migrations: the numbers by (type, status). open_migrations: the numbers of open migrations, by
@@ -29,7 +29,7 @@ class Recent(NamedTuple):
     refusals: Counter[str]
 
 
-def read(connection: Connection, since: float) -> Recent:
+def read(connection: Connection, since: float) -> RecentEvents:
     """Read the events since a given time.
 
     :param since: seconds since 1970.
@@ -66,4 +66,4 @@ def read(connection: Connection, since: float) -> Recent:
     for explanation in connection.execute(query).scalars():
         for each in explanation.get("filters") or ():
             refusals[each["name"]] += each["rejected"]
-    return Recent(migrations, is_open, durations, decisions, refusals)
+    return RecentEvents(migrations, is_open, durations, decisions, refusals)

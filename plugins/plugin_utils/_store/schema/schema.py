@@ -56,8 +56,9 @@ def refuse_others(tables: Collection[str], shown_url: str) -> None:
     """
     if tables and not MARKS.issubset(tables):
         raise DroverError(
-            f"The database {shown_url} belongs to another program: it has the tables {some(sorted(tables), 5)}, and is no store of drover.compute. "
-            "Nothing was written. Set drover_store_url to a file or a database of its own."
+            f"The database {shown_url} belongs to another program: it has the tables"
+            f" {some(sorted(tables), 5)}, and is no store of drover.compute. Nothing was written."
+            " Set drover_store_url to a file or a database of its own."
         )
 
 
@@ -78,15 +79,16 @@ def check(connection: Connection, shown_url: str) -> str:
         )
     _refuse_unknown(current, shown_url)
     raise DroverError(
-        f"The store {shown_url} has the older schema {current}; this drover.compute needs {LATEST}. "
-        "Upgrade it with the module drover.compute.store (any playbook that writes does it too)."
+        f"The store {shown_url} has the older schema {current}; this drover.compute needs {LATEST}."
+        " Upgrade it with the module drover.compute.store (any playbook that writes does it too)."
     )
 
 
 def upgrade(connection: Connection, shown_url: str) -> str | None:
     """Bring the schema to LATEST.
 
-    The caller must be the only writer, see engine.Store.write(): two first runs must not both make the tables.
+    The caller must be the only writer, see engine.Store.write(): two first runs must not both make
+    the tables.
 
     :returns: the revision found before, or None for an empty database.
     :raises DroverError: the store was written by a newer version.
@@ -106,12 +108,14 @@ def _refuse_unknown(found: str, shown_url: str) -> None:
         return
     if found < LATEST:
         raise DroverError(
-            f"The store {shown_url} has schema {found} of a version before 1.0.0, which cannot be upgraded; nothing was changed. "
-            "Set drover_store_url to a new database and run the playbook drover.compute.discover, which reads the fleet into it."
+            f"The store {shown_url} has schema {found} of a version before 1.0.0, which cannot be"
+            " upgraded; nothing was changed. Set drover_store_url to a new database and run the"
+            " playbook drover.compute.discover, which reads the fleet into it."
         )
     raise DroverError(
-        f"The store {shown_url} has schema {found}, which this drover.compute does not know (its own is "
-        f"{LATEST}): a newer version wrote it. Upgrade the collection on this controller; nothing was changed."
+        f"The store {shown_url} has schema {found}, which this drover.compute does not know (its"
+        f" own is {LATEST}): a newer version wrote it. Upgrade the collection on this controller;"
+        " nothing was changed."
     )
 
 

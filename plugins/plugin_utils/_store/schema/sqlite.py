@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The file of a SQLite store: made, prepared for several writers, and the same one from begin to commit."""
+"""The file of a SQLite store: made, prepared for several writers, and the same one from begin to
+commit.
+"""
 
 from __future__ import annotations
 
@@ -47,8 +49,9 @@ def same_file(url: sa.URL, shown_url: str) -> Iterator[None]:
     yield
     if before is not None and _file_number(url) != before:
         raise DroverError(
-            f"The file of the store {shown_url} was deleted or replaced while it was written to: what this step wrote "
-            "is lost. Restore the file, or run the playbook drover.compute.discover, then run this again."
+            f"The file of the store {shown_url} was deleted or replaced while it was written to:"
+            " what this step wrote is lost. Restore the file, or run the playbook"
+            " drover.compute.discover, then run this again."
         )
 
 
@@ -62,15 +65,19 @@ def _file_number(url: sa.URL) -> int | None:
 
 
 def make_file(dialect: Any, record: Any, cargs: Any, cparams: Any) -> None:
-    """Make the file and its folder, readable for its owner alone; SQLite gives the files beside it the same permissions."""
+    """Make the file and its folder, readable for its owner alone; SQLite gives the files beside it
+    the same permissions.
+    """
     folder = os.path.dirname(cargs[0])
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
     except OSError as problem:
         raise DroverError(
-            f"The folder {folder} of the store cannot be made: {problem.strerror}. Set drover_store_url to a place you may write."
+            f"The folder {folder} of the store cannot be made: {problem.strerror}. Set"
+            " drover_store_url to a place you may write."
         ) from problem
-    # An existing file is not opened: closing it would drop the locks of this process on it. Other errors SQLite reports itself.
+    # An existing file is not opened: closing it would drop the locks of this process on it. Other
+    # errors SQLite reports itself.
     with contextlib.suppress(OSError):
         made = os.open(cargs[0], os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         _WRITE_AHEAD.discard(_number(os.fstat(made)))
@@ -80,7 +87,8 @@ def make_file(dialect: Any, record: Any, cargs: Any, cparams: Any) -> None:
 def prepare(path: str | None, connection: sqlite3.Connection, record: Any) -> None:
     """Prepare a new connection.
 
-    :raises DroverError: the file is of another program. It is refused before anything is written to it.
+    :raises DroverError: the file is of another program. It is refused before anything is written to
+        it.
     """
     # The driver's own BEGIN would be too late and never immediate; begin() does it.
     connection.isolation_level = None
@@ -94,7 +102,8 @@ def prepare(path: str | None, connection: sqlite3.Connection, record: Any) -> No
             f"sqlite:///{path}",
         )
         _write_ahead(connection)
-    # Each commit is on the disk at once: a hypervisor would do a second time an order that a power cut took out of the store.
+    # Each commit is on the disk at once: a hypervisor would do a second time an order that a power
+    # cut took out of the store.
     connection.execute("PRAGMA synchronous=FULL")
 
 
@@ -149,17 +158,23 @@ def advice(path: str) -> str:
     """Return the advice on a file that SQLite cannot use."""
     folder = os.path.dirname(path)
     if os.path.isdir(path):
-        return f"{path} is a folder. Set drover_store_url to a file, such as sqlite:///{os.path.join(path, 'store.db')}."
+        return (
+            f"{path} is a folder. Set drover_store_url to a file, such as"
+            f" sqlite:///{os.path.join(path, 'store.db')}."
+        )
     who = f"This user ({_user()}) may not"
     if os.path.exists(path) and not os.access(path, os.R_OK, effective_ids=_EFFECTIVE):
-        return f"{who} read {path}. Give the user the right to read and write the file and its folder, or set drover_store_url to another file."
+        return (
+            f"{who} read {path}. Give the user the right to read and write the file and its folder,"
+            " or set drover_store_url to another file."
+        )
     for place, what in ((path, "write to"), (folder, "make files in")):
         if os.path.exists(place) and not os.access(
             place, os.W_OK | (os.X_OK if place == folder else 0), effective_ids=_EFFECTIVE
         ):
             return (
-                f"{who} {what} {place}, or its file system is read-only. Give the user the right to read and write {path} and its folder, or set "
-                "drover_store_url to another file."
+                f"{who} {what} {place}, or its file system is read-only. Give the user the right to"
+                f" read and write {path} and its folder, or set drover_store_url to another file."
             )
     return f"See whether the disk of {folder} is full or read-only."
 
@@ -174,8 +189,8 @@ def is_damaged(problem: BaseException | None) -> bool:
 def is_no_database(path: str) -> str:
     """Return the advice on a file that is not a SQLite database."""
     return (
-        f"{path} is no SQLite database, or it is damaged. Nothing was written. Set drover_store_url to the file of the store; if this was the "
-        "store, restore a backup of it (docs/audit.md)."
+        f"{path} is no SQLite database, or it is damaged. Nothing was written. Set drover_store_url"
+        " to the file of the store; if this was the store, restore a backup of it (docs/audit.md)."
     )
 
 

@@ -93,7 +93,8 @@ if sa:
         sa.Column("max_unit", sa.BigInteger, nullable=False),
         sa.Column("step_size", sa.BigInteger, nullable=False),
         sa.Column("allocation_ratio", sa.Double, nullable=False),
-        # The sum of its allocations, which _placement/inventory.py updates: a claim locks this one row.
+        # The sum of its allocations, which _placement/inventory.py updates: a claim locks this one
+        # row.
         sa.Column("used", sa.BigInteger, nullable=False, default=0, server_default="0"),
         # The reserved amount of a storage pool before its drain; during the drain all of it is
         # reserved, see _placement/pool_drains.py.
@@ -285,7 +286,8 @@ if sa:
         sa.Column("local_disks", sa.Boolean, nullable=False, server_default=sa.false()),
     )
 
-    # The files, folders and devices of these domains, with the images behind them; only changes are written, see files.py.
+    # The files, folders and devices of these domains, with the images behind them; only changes are
+    # written, see files.py.
     domain_files = sa.Table(
         "domain_files",
         metadata,
@@ -309,7 +311,8 @@ if sa:
         sa.Column("hard_limit", sa.BigInteger, nullable=False),
         sa.UniqueConstraint("project", "resource"),
     )
-    # The PCI devices that may be given away, by the variable drover_pci_device_specs of the host, see devices.py.
+    # The PCI devices that may be given away, by the variable drover_pci_device_specs of the host,
+    # see devices.py.
     pci_devices = sa.Table(
         "pci_devices",
         metadata,
@@ -341,7 +344,8 @@ if sa:
         columns.reference("consumer_id", "consumers.id", nullable=True, ondelete="SET NULL"),
         sa.UniqueConstraint("compute_node_id", "address"),
     )
-    # The types of mediated devices that may be made, by the variable drover_mdev_types; a device makes one.
+    # The types of mediated devices that may be made, by the variable drover_mdev_types; a device
+    # makes one.
     mdev_types = sa.Table(
         "mdev_types",
         metadata,
@@ -376,7 +380,8 @@ if sa:
         columns.identifier(),
         columns.reference("consumer_id", "consumers.id", ondelete="CASCADE", index=False),
         columns.reference("compute_node_id", "compute_nodes.id", ondelete="CASCADE"),
-        # Guest and host cell, memory, page size, shared vCPUs, pins, reserved CPUs and policies of each.
+        # Guest and host cell, memory, page size, shared vCPUs, pins, reserved CPUs and policies of
+        # each.
         sa.Column("cells", sa.JSON, nullable=False),
         sa.UniqueConstraint("consumer_id", "compute_node_id"),
     )
@@ -460,7 +465,8 @@ if sa:
         columns.time("updated_at"),
     )
 
-    # The hosts that are shut out of shared storage, from before they are until they are let in again.
+    # The hosts that are shut out of shared storage, from before they are until they are let in
+    # again.
     storage_fences = sa.Table(
         "storage_fences",
         metadata,

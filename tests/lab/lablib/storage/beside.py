@@ -71,7 +71,10 @@ def give(
         ]
     for name, xml in pools.items():
         lines += [
-            f"virsh pool-info {name} >/dev/null 2>&1 || virsh pool-define /dev/stdin <<'END'\n{xml}\nEND",
+            (
+                f"virsh pool-info {name} >/dev/null 2>&1 || virsh pool-define /dev/stdin"
+                f" <<'END'\n{xml}\nEND"
+            ),
             f"virsh pool-autostart {name}",
             f"virsh pool-info {name} | grep -q 'State: *running' || virsh pool-start {name}",
         ]

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A Ceph cluster of one monitor, one manager and one OSD on a file, with cephx, an RBD pool and a client for libvirt.
+"""A Ceph cluster of one monitor, one manager and one OSD on a file, with cephx, an RBD pool and a
+client for libvirt.
 
 Each host of the lab gets the secret and a storage pool ``ceph`` of libvirt.
 """
@@ -64,11 +65,15 @@ osd memory target = 939524096
 osd class update on start = false
 """
 
-SECRET_XML = "<secret ephemeral='no' private='no'><uuid>{uuid}</uuid><usage type='ceph'><name>lab</name></usage></secret>"
+SECRET_XML = (
+    "<secret ephemeral='no' private='no'><uuid>{uuid}</uuid><usage"
+    " type='ceph'><name>lab</name></usage></secret>"
+)
 
 POOL_XML = (
-    "<pool type='rbd'><name>ceph</name><source><host name='{address}' port='6789'/><name>{pool}</name>"
-    "<auth type='ceph' username='{client}'><secret uuid='{secret}'/></auth></source></pool>"
+    "<pool type='rbd'><name>ceph</name><source><host name='{address}'"
+    " port='6789'/><name>{pool}</name><auth type='ceph' username='{client}'><secret"
+    " uuid='{secret}'/></auth></source></pool>"
 )
 
 #: A disk of a domain: image, target.
@@ -96,7 +101,9 @@ class Cluster:
         self.config = self.folder / "ceph.conf"
 
     def call(self, *words: str, text: str | None = None) -> str:
-        """Run a program beside the lab's switch: it sees the lab's network, and ends with the lab."""
+        """Run a program beside the lab's switch: it sees the lab's network, and ends with the
+        lab.
+        """
         return beside.call(self.layout, *words, text=text)
 
     def ceph(self, *words: str, **more: str) -> str:

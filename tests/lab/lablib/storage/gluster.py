@@ -39,11 +39,15 @@ gluster --mode=script volume create {VOLUME} "$2:$1/brick" force
 gluster --mode=script volume start {VOLUME}
 """
 
-POOL_XML = f"<pool type='gluster'><name>{NAME}</name><source><host name='{SWITCH_ADDRESS}'/><dir path='/'/><name>{VOLUME}</name></source></pool>"
+POOL_XML = (
+    f"<pool type='gluster'><name>{NAME}</name><source><host name='{SWITCH_ADDRESS}'/><dir"
+    f" path='/'/><name>{VOLUME}</name></source></pool>"
+)
 
 FILES_XML = (
-    f"<pool type='netfs'><name>{FILES}</name><source><host name='{SWITCH_ADDRESS}'/><dir path='{VOLUME}'/><format type='glusterfs'/></source>"
-    f"<target><path>{MOUNT}</path></target></pool>"
+    f"<pool type='netfs'><name>{FILES}</name><source><host name='{SWITCH_ADDRESS}'/><dir"
+    f" path='{VOLUME}'/><format"
+    f" type='glusterfs'/></source><target><path>{MOUNT}</path></target></pool>"
 )
 
 
@@ -57,7 +61,10 @@ class Volume:
         """Make a new volume, and start its servers."""
         run(*as_root(), "rm", "-rf", "--one-file-system", "--", self.folder)
         self.folder.mkdir()
-        script = 'unshare --mount sh -c "$0" sh "$1" "$2" >"$1/start.log" 2>&1 </dev/null || { tail -n 5 "$1/start.log"; exit 1; }'
+        script = (
+            'unshare --mount sh -c "$0" sh "$1" "$2" >"$1/start.log" 2>&1 </dev/null || { tail -n 5'
+            ' "$1/start.log"; exit 1; }'
+        )
         beside.call(self.layout, "sh", "-c", script, SCRIPT, self.folder, SWITCH_ADDRESS)
 
     def make(self, name: str, size_gb: int) -> None:

@@ -28,12 +28,16 @@ TARGET, USER, PASSWORD = (
 SECRET = str(uuid.uuid5(uuid.NAMESPACE_DNS, "iscsi.lab.invalid"))
 PORT = 3260
 
-SECRET_XML = f"<secret ephemeral='no' private='no'><uuid>{SECRET}</uuid><usage type='iscsi'><target>lab</target></usage></secret>"
+SECRET_XML = (
+    f"<secret ephemeral='no' private='no'><uuid>{SECRET}</uuid><usage"
+    " type='iscsi'><target>lab</target></usage></secret>"
+)
 
 POOL_XML = (
-    f"<pool type='iscsi-direct'><name>{NAME}</name><source><host name='{SWITCH_ADDRESS}' port='{PORT}'/><device path='{TARGET}'/>"
-    f"<auth type='chap' username='{USER}'><secret uuid='{SECRET}'/></auth>"
-    "<initiator><iqn name='iqn.2026-01.invalid.lab:{host}'/></initiator></source></pool>"
+    f"<pool type='iscsi-direct'><name>{NAME}</name><source><host name='{SWITCH_ADDRESS}'"
+    f" port='{PORT}'/><device path='{TARGET}'/><auth type='chap' username='{USER}'><secret"
+    f" uuid='{SECRET}'/></auth><initiator><iqn"
+    " name='iqn.2026-01.invalid.lab:{host}'/></initiator></source></pool>"
 )
 
 

@@ -30,8 +30,9 @@ SIZE_GB = 8
 FOLDER = "lib/lab-lvm"
 
 POOL_XML = (
-    "<pool type='logical'><name>{name}</name><source><device path='{device}'/><name>{name}</name><format type='lvm2'/></source>"
-    "<target><path>/dev/{name}</path></target></pool>"
+    "<pool type='logical'><name>{name}</name><source><device"
+    " path='{device}'/><name>{name}</name><format"
+    " type='lvm2'/></source><target><path>/dev/{name}</path></target></pool>"
 )
 
 CONFIG = """\
@@ -56,7 +57,9 @@ def folder(layout: Layout, host: Host) -> pathlib.Path:
 
 
 def up(layout: Layout) -> None:
-    """Give each host its volume group and its pool, if it does not have them yet or was off since."""
+    """Give each host its volume group and its pool, if it does not have them yet or was off
+    since.
+    """
     for host in layout.hosts():
         give_to(layout, host)
 
@@ -84,7 +87,10 @@ def give_to(layout: Layout, host: Host) -> None:
         "set -e",
         f"mkdir -p /dev/{name}",
         f"mountpoint -q /dev/{name} || mount -t tmpfs tmpfs /dev/{name}",
-        f"grep -q ' /usr/sbin/lvm ' /proc/self/mountinfo || mount --bind /var/{FOLDER}/lvm_here /usr/sbin/lvm",
+        (
+            f"grep -q ' /usr/sbin/lvm ' /proc/self/mountinfo || mount --bind /var/{FOLDER}/lvm_here"
+            " /usr/sbin/lvm"
+        ),
         f"vgs {name} >/dev/null 2>&1 || {{ pvcreate -q {device}; vgcreate -q {name} {device}; }}",
     ]
     run("ssh", "-F", layout.ssh_config, host.name, "\n".join(lines))

@@ -137,14 +137,20 @@ def test_each_type_of_the_schema_has_a_verdict(kind, schema):
 
 
 def test_each_element_is_bound_that_nobody_knows():
-    text = "<domain><devices><quantum model='x'/><disk type='file'><source file='/a'/><target dev='vda'/></disk></devices></domain>"
+    text = (
+        "<domain><devices><quantum model='x'/><disk type='file'><source file='/a'/><target"
+        " dev='vda'/></disk></devices></domain>"
+    )
     (found,) = reading.in_the_way(reading.read(text), live=False)
     assert (found.move, found.evacuation) == (table.NEVER, table.LOST)
     assert found.what == "its quantum is a device of a kind that drover.compute does not know"
 
 
 def test_each_path_is_bound_that_nobody_knows():
-    text = "<domain><devices><controller type='usb'><future file='/srv/x'/></controller></devices></domain>"
+    text = (
+        "<domain><devices><controller type='usb'><future"
+        " file='/srv/x'/></controller></devices></domain>"
+    )
     (found,) = reading.in_the_way(reading.read(text), live=True)
     assert found.what.startswith(
         "its controller names /srv/x of its host (devices/controller/future@file)"

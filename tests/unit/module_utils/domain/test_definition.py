@@ -110,8 +110,15 @@ def test_uefi_variables_of_a_definition_without_a_path():
 
 def test_logs_of_consoles_by_the_uuid_in_their_names():
     uuid = "5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01"
-    logs = "".join(f"<{kind} type='pty'><log file='{path}'/></{kind}>" for kind, path in (
-        ("serial", f"/a/{uuid}-console.log"), ("console", f"/a/{uuid}-console.log"), ("serial", "/var/log/vm.log"), ("serial", f"/{uuid}/log")))  # fmt: skip
+    logs = "".join(
+        f"<{kind} type='pty'><log file='{path}'/></{kind}>"
+        for kind, path in (
+            ("serial", f"/a/{uuid}-console.log"),
+            ("console", f"/a/{uuid}-console.log"),
+            ("serial", "/var/log/vm.log"),
+            ("serial", f"/{uuid}/log"),
+        )
+    )
     assert console_logs(f"<domain><uuid>{uuid}</uuid><devices>{logs}</devices></domain>") == [
         f"/a/{uuid}-console.log"
     ]
@@ -121,8 +128,10 @@ def test_logs_of_consoles_by_the_uuid_in_their_names():
 
 
 CONSOLES = (
-    "<domain><name>web</name><metadata><drover:instance xmlns:drover='https://drover.compute/instance/1'>"
-    "<drover:graphics_password_variable>secret</drover:graphics_password_variable></drover:instance></metadata>"
+    "<domain><name>web</name><metadata>"
+    "<drover:instance xmlns:drover='https://drover.compute/instance/1'>"
+    "<drover:graphics_password_variable>secret</drover:graphics_password_variable>"
+    "</drover:instance></metadata>"
     "<devices><graphics type='{}' port='-1'/></devices></domain>"
 )
 
@@ -179,7 +188,8 @@ def test_a_running_guest_on_a_network_that_is_a_bridge_needs_the_network():
     """The XML is libvirt 9.0's view of the running guest; the definition has <interface
     type='network'>."""
     text = (
-        "<domain><devices><interface type='bridge'><source network='lan' portid='5d0e0b1c-6f2e-4b0e-9d56-0d4c6c1d8a01' bridge='br0'/>"
-        "</interface><interface type='bridge'><source bridge='br1'/></interface></devices></domain>"
+        "<domain><devices><interface type='bridge'><source network='lan'"
+        " portid='5d0e0b1c-6f2e-4b0e-9d56-0d4c6c1d8a01' bridge='br0'/></interface><interface"
+        " type='bridge'><source bridge='br1'/></interface></devices></domain>"
     )
     assert networks_of(text) == {"network": ["lan"], "bridge": ["br1"], "dev": []}

@@ -45,12 +45,33 @@ EVERYTHING = """
     <qemu:arg value='/srv/whole'/></qemu:commandline>
 </domain>"""
 WRITTEN = {
-    "/srv/nvram", "/srv/disk", "/srv/mirror", "/srv/floppy", "/srv/shared", "/srv/serial", "/srv/log", "/srv/tpm", "/srv/nvdimm", "/dev/vg/lv",
-    "/srv/argued", "/srv/json", "/srv/whole", "p/v",
-}  # fmt: skip
+    "/srv/nvram",
+    "/srv/disk",
+    "/srv/mirror",
+    "/srv/floppy",
+    "/srv/shared",
+    "/srv/serial",
+    "/srv/log",
+    "/srv/tpm",
+    "/srv/nvdimm",
+    "/dev/vg/lv",
+    "/srv/argued",
+    "/srv/json",
+    "/srv/whole",
+    "p/v",
+}
 READ = {
-    "/srv/loader", "/srv/template", "/srv/kernel", "/srv/initrd", "/srv/dtb", "/srv/table", "/srv/base", "/srv/medium", "/srv/read", "/srv/library",
-}  # fmt: skip
+    "/srv/loader",
+    "/srv/template",
+    "/srv/kernel",
+    "/srv/initrd",
+    "/srv/dtb",
+    "/srv/table",
+    "/srv/base",
+    "/srv/medium",
+    "/srv/read",
+    "/srv/library",
+}
 
 
 def found(*texts, disks=()):
@@ -78,17 +99,26 @@ def test_every_file_is_found_and_whether_it_is_written():
 
 def test_the_disks_of_the_definition_are_not_named_twice():
     """A disk that only the running guest has, or may write to, is named."""
-    definition = "<domain><devices><disk type='file'><source file='/a'/><readonly/></disk></devices></domain>"
+    definition = (
+        "<domain><devices><disk type='file'><source"
+        " file='/a'/><readonly/></disk></devices></domain>"
+    )
     disks = _domain_xml.parse_domain(definition)["disks"]
     assert found(definition, disks=disks) == {}
-    live = "<domain><devices><disk type='file'><source file='/a'/></disk><disk type='file'><source file='/b'/></disk></devices></domain>"
+    live = (
+        "<domain><devices><disk type='file'><source file='/a'/></disk><disk type='file'><source"
+        " file='/b'/></disk></devices></domain>"
+    )
     assert {
         path: each["written"] for path, each in found(definition, live, disks=disks).items()
     } == {"/a": True, "/b": True}
 
 
 def test_a_snapshot_writes_to_nothing():
-    text = "<domainsnapshot><domain><devices><disk type='file'><source file='/a'/></disk></devices></domain></domainsnapshot>"
+    text = (
+        "<domainsnapshot><domain><devices><disk type='file'><source"
+        " file='/a'/></disk></devices></domain></domainsnapshot>"
+    )
     assert {path: each["written"] for path, each in found(text).items()} == {"/a": False}
 
 
@@ -97,6 +127,7 @@ def test_no_text_gives_all_of_a_host_away():
     mentions.add(f"<domain><os><cmdline>/</cmdline></os><x>/{'y' * 5000}</x></domain>")
     assert mentions.files() == []
     mentions.add(
-        "<domain><devices><filesystem><source dir='/'/><target dir='x'/></filesystem></devices></domain>"
+        "<domain><devices><filesystem><source dir='/'/><target"
+        " dir='x'/></filesystem></devices></domain>"
     )
     assert [each["source"] for each in mentions.files()] == ["/"]

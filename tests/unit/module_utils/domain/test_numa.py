@@ -13,7 +13,8 @@ from ansible_collections.drover.compute.plugins.module_utils._domain.definition 
 from ansible_collections.drover.compute.plugins.module_utils._domain.numa import parse_numa
 from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import parse
 
-# The elements that Nova 34 writes for a guest of two cells with pinned CPUs, 2 MiB pages and an isolated emulator.
+# The elements that Nova 34 writes for a guest of two cells with pinned CPUs, 2 MiB pages and an
+# isolated emulator.
 NOVA = """<domain type='kvm'><name>n</name><memory unit='KiB'>2097152</memory><vcpu>4</vcpu>
   <memoryBacking><hugepages><page size='2048' unit='KiB' nodeset='0'/><page size='2048' unit='KiB' nodeset='1'/></hugepages></memoryBacking>
   <numatune><memory mode='strict' nodeset='0-1'/><memnode cellid='0' mode='strict' nodeset='0'/><memnode cellid='1' mode='strict' nodeset='1'/>
@@ -64,19 +65,32 @@ EMPTY = {
     "inner, values",
     [
         ("<vcpu cpuset='0-3,^2'>2</vcpu>", {"cpuset": [0, 1, 3]}),
-        ("<vcpu placement='auto'>2</vcpu><numatune><memory mode='preferred' placement='auto'/></numatune>",
-         {"memory": {"mode": "preferred", "nodes": []}}),
+        (
+            "<vcpu placement='auto'>2</vcpu><numatune><memory mode='preferred' placement='auto'/></numatune>",
+            {"memory": {"mode": "preferred", "nodes": []}},
+        ),
         ("<cputune><vcpupin vcpu='0' cpuset='4-5'/></cputune>", {"vcpu_pins": {"0": [4, 5]}}),
         # The default page size of the host.
-        ("<memoryBacking><hugepages/></memoryBacking>", {"pages": [{"size_kb": None, "cells": []}]}),
-        ("<memoryBacking><hugepages><page size='1' unit='G'/></hugepages><locked/></memoryBacking>",
-         {"pages": [{"size_kb": 1048576, "cells": []}], "locked": True}),
+        (
+            "<memoryBacking><hugepages/></memoryBacking>",
+            {"pages": [{"size_kb": None, "cells": []}]},
+        ),
+        (
+            "<memoryBacking><hugepages><page size='1' unit='G'/></hugepages><locked/></memoryBacking>",
+            {"pages": [{"size_kb": 1048576, "cells": []}], "locked": True},
+        ),
         # Cells without a number count from 0.
-        ("<cpu><numa><cell cpus='0' memory='512' unit='MiB'/><cell cpus='1' memory='512' unit='MiB'/></numa></cpu>",
-         {"cells": [{"id": 0, "cpus": [0], "memory_mb": 512, "mode": None, "nodes": []},
-                    {"id": 1, "cpus": [1], "memory_mb": 512, "mode": None, "nodes": []}]}),
+        (
+            "<cpu><numa><cell cpus='0' memory='512' unit='MiB'/><cell cpus='1' memory='512' unit='MiB'/></numa></cpu>",
+            {
+                "cells": [
+                    {"id": 0, "cpus": [0], "memory_mb": 512, "mode": None, "nodes": []},
+                    {"id": 1, "cpus": [1], "memory_mb": 512, "mode": None, "nodes": []},
+                ]
+            },
+        ),
     ],
-)  # fmt: skip
+)
 def test_as_people_write_it(inner, values):
     assert parse_numa(parse(f"<domain>{inner}</domain>")) == {**EMPTY, **values}
 

@@ -27,7 +27,8 @@ from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import
 #: The binding of a domain without pins, NUMA cells and huge pages.
 NONE = binding(parse("<domain/>"))
 
-#: The elements that LibvirtDriver of Nova 34 wrote for instances that it placed: cputune, numatune, numa, and memoryBacking with huge pages.
+#: The elements that LibvirtDriver of Nova 34 wrote for instances that it placed: cputune, numatune,
+#: numa, and memoryBacking with huge pages.
 NOVA = json.loads((pathlib.Path(__file__).parents[1] / "data" / "nova_numa.json").read_text())
 
 REST = """<description>d</description><iothreads>1</iothreads><os><type arch='x86_64' machine='pc'>hvm</type></os>

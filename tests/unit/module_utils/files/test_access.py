@@ -168,7 +168,10 @@ def test_storage_dead_storage_is_asked_once(dead_storage, tmp_path):
     assert time.monotonic() - began < 15
     assert [good for good, dummy in answers] == [args[0].endswith("alive") for args in many]
     first, last, linked = answers[0][1], answers[-1][1], answers[251][1]
-    sentence = f"did not answer within 0.5 s: look at the server of what is mounted at {dead_storage}, or unmount it."
+    sentence = (
+        f"did not answer within 0.5 s: look at the server of what is mounted at {dead_storage}, or"
+        " unmount it."
+    )
     assert str(first) == f"{dead_storage}/disk0 on {os.uname().nodename} {sentence}"
     assert "did not answer before" in str(last)
     assert {each.place for each in (first, last, linked)} == {str(dead_storage)}

@@ -18,7 +18,10 @@ import pytest
 #: It writes its process id to a file, and runs for a long time.
 WRITER = "#!/bin/sh\necho $$ > {0}/new && mv {0}/new {0}/pid\nexec sleep 60\n"
 
-BLOCK = "from ansible_collections.drover.compute.plugins.module_utils._storage import block_volumes\nblock_volumes.fill('/dev/none', 'image', 'raw')"
+BLOCK = (
+    "from ansible_collections.drover.compute.plugins.module_utils._storage import"
+    " block_volumes\nblock_volumes.fill('/dev/none', 'image', 'raw')"
+)
 RBD = """
 import types
 from ansible_collections.drover.compute.plugins.module_utils._storage import rbd

@@ -47,7 +47,8 @@ def test_the_cpu_that_host_model_stands_for():
     assert "hypervisor" in features_of(element)
     assert (
         host_model_cpu(
-            "<domainCapabilities><cpu><mode name='host-model' supported='no'/></cpu></domainCapabilities>"
+            "<domainCapabilities><cpu><mode name='host-model'"
+            " supported='no'/></cpu></domainCapabilities>"
         )
         is None
     )
@@ -121,8 +122,14 @@ def test_an_offline_cpu_is_no_core_of_one_thread():
 
 
 def test_an_unknown_socket_is_not_socket_0():
-    cpus = "<cpu id='0' socket_id='-1' core_id='0' siblings='0'/><cpu id='1' core_id='1' siblings='1'/>"
-    text = f"<capabilities><host><topology><cells><cell id='0'><cpus>{cpus}</cpus></cell></cells></topology></host></capabilities>"
+    cpus = (
+        "<cpu id='0' socket_id='-1' core_id='0' siblings='0'/><cpu id='1' core_id='1'"
+        " siblings='1'/>"
+    )
+    text = (
+        "<capabilities><host><topology><cells><cell"
+        f" id='0'><cpus>{cpus}</cpus></cell></cells></topology></host></capabilities>"
+    )
     assert [
         (cpu["socket"], cpu["siblings"])
         for cpu in parse_capabilities(text)["numa_cells"][0]["cpus"]

@@ -16,21 +16,34 @@ from ansible_collections.drover.compute.plugins.module_utils._host import distri
 
 DEBIAN, RHEL = "/usr/bin/qemu-system-x86_64", "/usr/libexec/qemu-kvm"
 SVIRT = (
-    "<seclabel type='dynamic' model='selinux' relabel='yes'><label>system_u:system_r:svirt_t:s0:c429,c958</label>"
+    "<seclabel type='dynamic' model='selinux'"
+    " relabel='yes'><label>system_u:system_r:svirt_t:s0:c429,c958</label>"
     "<imagelabel>system_u:object_r:svirt_image_t:s0:c429,c958</imagelabel></seclabel>"
 )
 UBUNTU = (
-    "<seclabel type='dynamic' model='apparmor' relabel='yes'><label>libvirt-2d9bb2f4-3b4f-4a5b-8b1c-222222222222</label>"
+    "<seclabel type='dynamic' model='apparmor'"
+    " relabel='yes'><label>libvirt-2d9bb2f4-3b4f-4a5b-8b1c-222222222222</label>"
     "<imagelabel>libvirt-2d9bb2f4-3b4f-4a5b-8b1c-222222222222</imagelabel></seclabel>"
 )
-DAC = "<seclabel type='dynamic' model='dac' relabel='yes'><label>+107:+107</label><imagelabel>+107:+107</imagelabel></seclabel>"
-STATIC = "<seclabel type='static' model='selinux' relabel='yes'><label>system_u:system_r:svirt_t:s0:c392,c662</label></seclabel>"
-BASE = "<seclabel type='dynamic' model='selinux'><baselabel>system_u:system_r:my_svirt_t:s0</baselabel></seclabel>"
+DAC = (
+    "<seclabel type='dynamic' model='dac'"
+    " relabel='yes'><label>+107:+107</label><imagelabel>+107:+107</imagelabel></seclabel>"
+)
+STATIC = (
+    "<seclabel type='static' model='selinux'"
+    " relabel='yes'><label>system_u:system_r:svirt_t:s0:c392,c662</label></seclabel>"
+)
+BASE = (
+    "<seclabel type='dynamic'"
+    " model='selinux'><baselabel>system_u:system_r:my_svirt_t:s0</baselabel></seclabel>"
+)
 PLAIN = "<seclabel type='dynamic' model='selinux' relabel='yes'/>"
 
 
 class Host:
-    """A hypervisor of a distribution: the paths of its QEMU, the usual one first; its machine types; its security driver."""
+    """A hypervisor of a distribution: the paths of its QEMU, the usual one first; its machine
+    types; its security driver.
+    """
 
     def __init__(self, *emulators, machines=("pc-q35-7.2", "q35"), driver="none"):
         self.emulators, self.machines, self.driver = emulators, machines, driver
@@ -65,8 +78,9 @@ class Host:
 def domain(emulator=DEBIAN, *labels, machine="pc-q35-7.2"):
     path = f"<emulator>{emulator}</emulator>" if emulator else ""
     return (
-        f"<domain type='kvm'><name>web</name><metadata><drover:instance xmlns:drover='https://drover.compute/instance/1'/></metadata>"
-        f"<os><type arch='x86_64' machine='{machine}'>hvm</type></os><devices>{path}</devices>{''.join(labels)}</domain>"
+        "<domain type='kvm'><name>web</name><metadata><drover:instance"
+        " xmlns:drover='https://drover.compute/instance/1'/></metadata><os><type arch='x86_64'"
+        f" machine='{machine}'>hvm</type></os><devices>{path}</devices>{''.join(labels)}</domain>"
     )
 
 
@@ -89,7 +103,8 @@ def test_a_qemu_that_somebody_chose_is_not_replaced():
     assert distribution.for_host(Host(DEBIAN), text) == text
     (reason,) = offered.reasons(Host(DEBIAN), text, "kvm2")
     assert reason.startswith(
-        f"kvm2 has no /opt/qemu/bin/qemu-system-x86_64, the emulator of its domain; QEMU is {DEBIAN} there: install it"
+        "kvm2 has no /opt/qemu/bin/qemu-system-x86_64, the emulator of its domain; QEMU is"
+        f" {DEBIAN} there: install it"
     )
     assert offered.reasons(Host(DEBIAN, "/opt/qemu/bin/qemu-system-x86_64"), text, "kvm2") == []
 
@@ -98,7 +113,8 @@ def test_machine_types_of_a_distribution_are_refused_by_another():
     rhel = Host(RHEL, machines=("pc-q35-rhel9.2.0", "q35"), driver="selinux")
     (reason,) = offered.reasons(rhel, domain(), "kvm2")
     assert reason.startswith(
-        "the hypervisor of kvm2 cannot run its machine pc-q35-7.2 (the machine 'pc-q35-7.2' is not supported by"
+        "the hypervisor of kvm2 cannot run its machine pc-q35-7.2 (the machine 'pc-q35-7.2' is not"
+        " supported by"
     )
     (reason,) = offered.reasons(
         Host(DEBIAN), domain(RHEL, SVIRT, machine="pc-q35-rhel9.2.0"), "kvm1"
@@ -127,6 +143,7 @@ def test_labels_that_somebody_gave_stay_and_need_their_driver(label):
     for driver in ("none", "apparmor"):
         (reason,) = offered.reasons(Host(DEBIAN, driver=driver), text, "kvm2")
         assert reason.startswith(
-            "it has a label of selinux of its own, and libvirt of kvm2 works without selinux: use the same security_driver"
+            "it has a label of selinux of its own, and libvirt of kvm2 works without selinux: use"
+            " the same security_driver"
         )
     assert offered.reasons(Host(DEBIAN, driver="selinux"), text, "kvm2") == []

@@ -18,8 +18,10 @@ libvirt = pytest.importorskip("libvirt")
 OFFERED = [["x86_64", "qemu", "hvm"], ["x86_64", "kvm", "hvm"]]
 #: The message of libvirt 9.0 on a machine with nested virtualisation in software.
 BROKEN = (
-    "internal error: process exited while connecting to monitor: 2026-11-22T10:00:00.000000Z qemu-system-x86_64: error: failed to set MSR 0x10a to 0x0\n"
-    "qemu-system-x86_64: ../../target/i386/kvm/kvm.c:2892: kvm_buf_set_msrs: Assertion `ret == cpu->kvm_msr_buf->nmsrs' failed."
+    "internal error: process exited while connecting to monitor: 2026-11-22T10:00:00.000000Z"
+    " qemu-system-x86_64: error: failed to set MSR 0x10a to 0x0\nqemu-system-x86_64:"
+    " ../../target/i386/kvm/kvm.c:2892: kvm_buf_set_msrs: Assertion `ret =="
+    " cpu->kvm_msr_buf->nmsrs' failed."
 )
 
 

@@ -53,7 +53,10 @@ class Conn:
         features = "".join(
             f"<feature policy='{policy}' name='{name}'/>" for name, policy in policies.items()
         )
-        return f"<cpu mode='custom' match='exact'><model fallback='forbid'>Haswell</model><vendor>Intel</vendor>{features}</cpu>"
+        return (
+            "<cpu mode='custom' match='exact'><model"
+            f" fallback='forbid'>Haswell</model><vendor>Intel</vendor>{features}</cpu>"
+        )
 
 
 def test_all_features_of_the_best_type():

@@ -23,22 +23,28 @@ FIRMWARE, SECURE, NOT_SECURE = (
     enum("secure", "yes", "no"),
     enum("secure", "no"),
 )
-TPM = f"<tpm supported='yes'>{enum('model', 'tpm-tis', 'tpm-crb')}{enum('backendModel', 'passthrough', 'emulator')}{enum('backendVersion', '1.2', '2.0')}</tpm>"
+TPM = (
+    "<tpm"
+    f" supported='yes'>{enum('model', 'tpm-tis', 'tpm-crb')}{enum('backendModel', 'passthrough', 'emulator')}{enum('backendVersion', '1.2', '2.0')}</tpm>"
+)
 WITHOUT_SWTPM = (
     f"<tpm supported='yes'>{enum('model', 'tpm-tis')}{enum('backendModel', 'passthrough')}</tpm>"
 )
 CPU = (
-    "<cpu><mode name='host-passthrough' supported='no'/><mode name='host-model' supported='yes'/>"
-    "<mode name='custom' supported='yes'><model usable='yes'>qemu64</model><model usable='no'>EPYC</model></mode></cpu>"
+    "<cpu><mode name='host-passthrough' supported='no'/><mode name='host-model'"
+    " supported='yes'/><mode name='custom' supported='yes'><model usable='yes'>qemu64</model><model"
+    " usable='no'>EPYC</model></mode></cpu>"
 )
 
 
 def capabilities(firmware=FIRMWARE, secure=SECURE, tpm=TPM, cpu=CPU, more=""):
     return (
-        f"<domainCapabilities><arch>x86_64</arch><os supported='yes'>{firmware}<loader supported='yes'>{secure}</loader></os>{cpu}<devices>"
+        f"<domainCapabilities><arch>x86_64</arch><os supported='yes'>{firmware}<loader"
+        f" supported='yes'>{secure}</loader></os>{cpu}<devices>"
         f"<disk supported='yes'>{enum('bus', 'fdc', 'scsi', 'virtio', 'usb', 'sata')}</disk>"
         f"<graphics supported='yes'>{enum('type', 'vnc')}</graphics>"
-        f"<video supported='yes'>{enum('modelType', 'vga', 'virtio', 'none')}</video>{tpm}{more}</devices></domainCapabilities>"
+        "<video"
+        f" supported='yes'>{enum('modelType', 'vga', 'virtio', 'none')}</video>{tpm}{more}</devices></domainCapabilities>"
     )
 
 
@@ -59,13 +65,19 @@ class Host:
 
 
 def domain(devices="", os="", kind="kvm", of_os="", cpu=""):
-    return f"<domain type='{kind}'><os{of_os}><type arch='x86_64' machine='q35'>hvm</type>{os}</os>{cpu}<devices>{devices}</devices></domain>"
+    return (
+        f"<domain type='{kind}'><os{of_os}><type arch='x86_64'"
+        f" machine='q35'>hvm</type>{os}</os>{cpu}<devices>{devices}</devices></domain>"
+    )
 
 
 SECURE_BOOT = "<firmware><feature enabled='yes' name='secure-boot'/></firmware>"
 EMULATED = "<tpm model='tpm-crb'><backend type='emulator' version='2.0'/></tpm>"
 VLAN = "<interface type='bridge'><source bridge='br0'/><vlan><tag id='7'/></vlan></interface>"
-OVS = "<interface type='bridge'><source bridge='br0'/><virtualport type='openvswitch'/><vlan><tag id='7'/></vlan></interface>"
+OVS = (
+    "<interface type='bridge'><source bridge='br0'/><virtualport type='openvswitch'/><vlan><tag"
+    " id='7'/></vlan></interface>"
+)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +120,10 @@ OVS = "<interface type='bridge'><source bridge='br0'/><virtualport type='openvsw
         (
             domain("<video><model type='qxl'/></video>"),
             {},
-            "the hypervisor of kvm1 has no video model qxl; it has vga, virtio, none: choose another one",
+            (
+                "the hypervisor of kvm1 has no video model qxl; it has vga, virtio, none: choose"
+                " another one"
+            ),
         ),
         (domain("<graphics type='spice'/>"), {}, "has no graphics type spice; it has vnc"),
         # libvirt has more of these than its list shows.
@@ -195,9 +210,13 @@ KVM = [["x86_64", "qemu", "hvm"], ["x86_64", "kvm", "hvm"]]
 def test_what_discovery_reads():
     host = Host(capabilities())
     assert offered.read(host, "x86_64", KVM) == {
-        "firmware": ["efi"], "secure_boot": ["yes", "no"], "tpm_models": ["tpm-tis", "tpm-crb"], "tpm_versions": ["1.2", "2.0"],
-        "video_models": ["vga", "virtio", "none"], "disk_buses": ["fdc", "scsi", "virtio", "usb", "sata"],
-    }  # fmt: skip
+        "firmware": ["efi"],
+        "secure_boot": ["yes", "no"],
+        "tpm_models": ["tpm-tis", "tpm-crb"],
+        "tpm_versions": ["1.2", "2.0"],
+        "video_models": ["vga", "virtio", "none"],
+        "disk_buses": ["fdc", "scsi", "virtio", "usb", "sata"],
+    }
     assert [each[1:4] for each in host.asked] == [("x86_64", "q35", "kvm"), ("x86_64", "pc", "kvm")]
     # Without swtpm libvirt has models, but only for a TPM of the host.
     found = offered.read(Host(capabilities(tpm=WITHOUT_SWTPM)), "x86_64", KVM[:1])

@@ -32,12 +32,24 @@ This system is not registered with an entitlement server. You can use "rhc" or "
     "  * glibc\n",
     "  * dbus-broker\n  * glibc\n  * linux-firmware\n  * microcode_ctl\n  * systemd\n",
 )
-DNF_NO = "No core libraries or services have been updated since boot-up.\nReboot should not be necessary.\n"
-DNF4_NO_PLUGIN = 'No such command: needs-restarting. Please use /usr/bin/dnf --help\nIt could be a DNF plugin command, try: "dnf install ..."\n'
-DNF5_NO_PLUGIN = 'Unknown argument "needs-restarting" for command "dnf5". Add "--help" for more information about the arguments.\n'
+DNF_NO = (
+    "No core libraries or services have been updated since boot-up.\nReboot should not be"
+    " necessary.\n"
+)
+DNF4_NO_PLUGIN = (
+    "No such command: needs-restarting. Please use /usr/bin/dnf --help\nIt could be a DNF plugin"
+    ' command, try: "dnf install ..."\n'
+)
+DNF5_NO_PLUGIN = (
+    'Unknown argument "needs-restarting" for command "dnf5". Add "--help" for more information'
+    " about the arguments.\n"
+)
 DNF_NO_CACHE = "Error: Cache-only enabled but no cache for 'baseos'\n"
 DNF5_LOADS = "Updating and loading repositories:\nRepositories loaded.\n" + DNF4_YES
-ZYPPER_YES = "Core libraries or services have been updated.\nReboot is required to ensure that your system benefits from these updates.\n"
+ZYPPER_YES = (
+    "Core libraries or services have been updated.\nReboot is required to ensure that your system"
+    " benefits from these updates.\n"
+)
 ZYPPER_NO = "No core libraries or services have been updated.\nReboot is probably not necessary.\n"
 
 
@@ -52,7 +64,7 @@ def a_system(tmp_path, monkeypatch):
     monkeypatch.setattr(
         signs,
         "of_kernel",
-        lambda: signs.Answer(None, "the running kernel 6.1 is not among the installed ones"),
+        lambda: signs.RebootAnswer(None, "the running kernel 6.1 is not among the installed ones"),
     )
     ran = []
 
@@ -66,14 +78,14 @@ def a_system(tmp_path, monkeypatch):
             said = programs.get(program)
             return said(words) if callable(said) else said
 
-        monkeypatch.setattr(signs, "_run", run)
+        monkeypatch.setattr(signs, "_run_program", run)
         return types.SimpleNamespace(folder=tmp_path, ran=ran)
 
     return make
 
 
 def said(status, output=""):
-    return signs.Said(status, output)
+    return signs.ProgramEnd(status, output)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +138,7 @@ def test_without_the_plugin_the_kernel_decides(system, monkeypatch, answer):
         and "no tool here tells it. Install " in verdict.message
         and "dnf-utils" in verdict.message
     )
-    monkeypatch.setattr(signs, "of_kernel", lambda: signs.Answer(False, "it is the newest"))
+    monkeypatch.setattr(signs, "of_kernel", lambda: signs.RebootAnswer(False, "it is the newest"))
     assert signs.of_system() == (False, "it is the newest")
 
 
@@ -164,17 +176,17 @@ def test_debian_and_ubuntu(system, name, like):
 
 def test_a_sign_that_says_yes_counts_whatever_others_say(system, monkeypatch):
     fake = system("fedora", dnf=said(0, DNF_NO))
-    monkeypatch.setattr(signs, "of_kernel", lambda: signs.Answer(True, "a newer kernel"))
+    monkeypatch.setattr(signs, "of_kernel", lambda: signs.RebootAnswer(True, "a newer kernel"))
     assert signs.of_system() == (True, "a newer kernel")
     (fake.folder / "reboot-needed").touch()
     assert "reboot-needed" in signs.of_system().message
 
 
 def test_what_is_seen_without_a_program(system, monkeypatch):
-    made = system("fedora", dnf=signs.Said(1, DNF4_YES))
+    made = system("fedora", dnf=signs.ProgramEnd(1, DNF4_YES))
     assert signs.seen() is None and made.ran == []
     monkeypatch.setattr(
-        signs, "of_kernel", lambda: signs.Answer(True, "kernel 1 runs, and 2 is installed")
+        signs, "of_kernel", lambda: signs.RebootAnswer(True, "kernel 1 runs, and 2 is installed")
     )
     assert signs.seen() == "kernel 1 runs, and 2 is installed"
     (made.folder / "reboot-needed").touch()

@@ -102,7 +102,8 @@ def test_safety_09_a_local_libvirt_that_answers_nothing_is_given_up(deaf, monkey
         binding.open_connection(deaf)
     assert time.monotonic() - began < 5
     assert str(problem.value).startswith(
-        f"libvirt on {HERE} ({deaf}) takes connections, but did not answer within 0.5 s: look whether"
+        f"libvirt on {HERE} ({deaf}) takes connections, but did not answer within 0.5 s: look"
+        " whether"
     )
 
 
@@ -136,7 +137,10 @@ def test_safety_09_after_one_that_hangs_nothing_more_is_sent(connection, hang):
     began = time.monotonic()
     with pytest.raises(LibvirtSilent) as problem:
         connection.listAllDomains(0)
-    sentence = f"libvirt on {HERE} did not answer within 0.5 s (listAllDomains): look whether libvirtd or storage hangs there"
+    sentence = (
+        f"libvirt on {HERE} did not answer within 0.5 s (listAllDomains): look whether libvirtd or"
+        " storage hangs there"
+    )
     assert str(problem.value) == sentence == binding.text_of(problem.value)
     # The exception is the same as for a broken connection.
     assert isinstance(problem.value, libvirt.libvirtError) and isinstance(
@@ -222,9 +226,11 @@ def test_a_pool_that_stays_at_work_is_said_in_a_sentence(at_work, monkeypatch, c
     with pytest.raises(libvirt.libvirtError) as problem:
         getattr(pool, call)(*args)
     assert 0.2 <= time.monotonic() - began < 5 and len(calls) > 2
-    assert binding.text_of(problem.value) == (
-        f"the storage pool {pool.name()} on {HERE} was busy for 0.2 s, and nothing was done there (Interner Fehler: In Pool 'ceph' laufen asynchrone "
-        "Jobs.): run this again when that has ended, or look whether its storage hangs"
+    assert (
+        binding.text_of(problem.value)
+        == f"the storage pool {pool.name()} on {HERE} was busy for 0.2 s, and nothing was done"
+        " there (Interner Fehler: In Pool 'ceph' laufen asynchrone Jobs.): run this again when"
+        " that has ended, or look whether its storage hangs"
     )
     assert binding.code_of(problem.value) == libvirt.VIR_ERR_INTERNAL_ERROR
 
@@ -244,7 +250,10 @@ def test_the_builds_of_two_instances_meet_in_a_pool(at_work, connection, monkeyp
     pool, calls = at_work("createXML", 10**6)
     with pytest.raises(
         LibvirtProblem,
-        match=f"The volume vda of the storage pool {pool.name()} cannot be made on {HERE}: the storage pool {pool.name()} .* was busy",
+        match=(
+            f"The volume vda of the storage pool {pool.name()} cannot be made on {HERE}: the"
+            f" storage pool {pool.name()} .* was busy"
+        ),
     ):
         volumes.make(connection, pool.name(), "vda", 1)
 
@@ -310,14 +319,14 @@ def test_a_long_copy_ends_when_nothing_moves(monkeypatch, connection, call):
     line = object.__getattribute__(connection, "_line")
     seen = []
     assert (
-        getattr(_libvirt_calls.Limited(Stream(15), line), call)(
+        getattr(_libvirt_calls.LimitedObject(Stream(15), line), call)(
             lambda *args: seen.append(args), None
         )
         == 15
     )
     assert len(seen) == 15
     with pytest.raises(LibvirtSilent, match=call):
-        getattr(_libvirt_calls.Limited(Stream(3), line), call)(
+        getattr(_libvirt_calls.LimitedObject(Stream(3), line), call)(
             lambda *args: seen.append(args), None
         )
     assert len(seen) == 18
@@ -385,10 +394,12 @@ def test_a_host_without_ssh_is_named_with_what_may_be_old():
         binding.open_connection("qemu+ssh://root@127.0.0.1:9/system")
     message = str(caught.value)
     assert message.startswith(
-        f"No SSH connection from {binding.host_name()} to libvirt at qemu+ssh://root@127.0.0.1:9/system: "
+        f"No SSH connection from {binding.host_name()} to libvirt at"
+        " qemu+ssh://root@127.0.0.1:9/system: "
     )
     assert message.endswith(
-        "Was drover_migration_uri changed? It counts once the playbook drover.compute.discover has recorded it."
+        "Was drover_migration_uri changed? It counts once the playbook drover.compute.discover has"
+        " recorded it."
     )
 
 

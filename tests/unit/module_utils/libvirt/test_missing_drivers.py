@@ -42,7 +42,8 @@ def absent(*_arguments):
     """Raise the error of a split daemon without the daemon of another driver, as seen with
     virtqemud 9.0."""
     problem = libvirt.libvirtError(
-        "Failed to connect socket to '/var/run/libvirt/virtstoraged-sock': No such file or directory"
+        "Failed to connect socket to '/var/run/libvirt/virtstoraged-sock': No such file or"
+        " directory"
     )
     text = problem.args[0]
     problem.err = (
@@ -62,7 +63,10 @@ def absent(*_arguments):
 def test_the_missing_ones_are_found_by_one_call_each(conn, monkeypatch):
     monkeypatch.setattr(libvirt.virConnect, "getLibVersion", lambda _self: 11_003_000)
     # Debian 13 without the packages that it does not install by default.
-    text = "<storagepoolCapabilities><pool type='dir' supported='yes'/><pool type='rbd' supported='no'/></storagepoolCapabilities>"
+    text = (
+        "<storagepoolCapabilities><pool type='dir' supported='yes'/><pool type='rbd'"
+        " supported='no'/></storagepoolCapabilities>"
+    )
     monkeypatch.setattr(
         libvirt.virConnect, "getStoragePoolCapabilities", lambda _self, _flags: text
     )
@@ -115,10 +119,16 @@ def test_a_call_that_needs_it_names_host_driver_package_and_what_to_do(conn, mon
     monkeypatch.setattr(libvirt.virConnect, "getLibVersion", lambda _self: 11_003_000)
     with pytest.raises(libvirt.libvirtError) as problem:
         conn.secretLookupByUUIDString(UUID)
-    words = f"libvirt on {HERE} has no secret driver: install libvirt-daemon-driver-secret there, and restart libvirtd (its guests run on)"
+    words = (
+        f"libvirt on {HERE} has no secret driver: install libvirt-daemon-driver-secret there, and"
+        " restart libvirtd (its guests run on)"
+    )
     assert binding.text_of(problem.value) == words
     assert binding.code_of(problem.value) == libvirt.VIR_ERR_NO_SUPPORT
-    text = f"<domain><devices><disk><auth><secret type='ceph' uuid='{UUID}'/></auth></disk></devices></domain>"
+    text = (
+        "<domain><devices><disk><auth><secret type='ceph'"
+        f" uuid='{UUID}'/></auth></disk></devices></domain>"
+    )
     assert sources.missing_secrets(conn, text, "kvm2") == [
         f"libvirt of kvm2 does not tell about the secret {UUID} (ceph): {words}"
     ]
@@ -144,7 +154,10 @@ def test_a_guest_that_cannot_start_without_one_says_so_too(conn, monkeypatch):
     monkeypatch.setattr(libvirt.virDomain, "create", refused)
     with pytest.raises(
         libvirt.libvirtError,
-        match=rf"available for nwfilter:///system \(libvirt on {HERE} has no nwfilter driver: install ",
+        match=(
+            rf"available for nwfilter:///system \(libvirt on {HERE} has no nwfilter driver:"
+            r" install "
+        ),
     ):
         conn.lookupByName("test").create()
 
@@ -236,7 +249,10 @@ def test_no_call_of_a_domain_belongs_to_one(name):
             "storage",
             11_003_000,
             set(),
-            "libvirt-daemon-driver-storage (Debian, Ubuntu) or libvirt-daemon-driver-storage-core (Fedora, RHEL, SUSE)",
+            (
+                "libvirt-daemon-driver-storage (Debian, Ubuntu) or"
+                " libvirt-daemon-driver-storage-core (Fedora, RHEL, SUSE)"
+            ),
         ),
     ],
 )

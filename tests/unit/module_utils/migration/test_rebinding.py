@@ -23,13 +23,25 @@ NOVA = json.loads((pathlib.Path(__file__).parents[1] / "data" / "nova_numa.json"
 
 
 def domain(inner, cpu="", vcpu="<vcpu>2</vcpu>"):
-    return f"<domain><name>n</name>{vcpu}<memory unit='MiB'>64</memory><cpu mode='host-model'>{cpu}</cpu>{inner}</domain>"
+    return (
+        f"<domain><name>n</name>{vcpu}<memory unit='MiB'>64</memory><cpu"
+        f" mode='host-model'>{cpu}</cpu>{inner}</domain>"
+    )
 
 
 CELL = "<numa><cell id='0' cpus='0-1' memory='64' unit='MiB'/></numa>"
-TUNE = "<cputune><vcpupin vcpu='0' cpuset='1'/><vcpupin vcpu='1' cpuset='9'/><emulatorpin cpuset='1,9'/></cputune>"
-PLACE = "<numatune><memory mode='strict' nodeset='0'/><memnode cellid='0' mode='strict' nodeset='0'/></numatune>"
-PAGES = "<memoryBacking><hugepages><page size='2048' unit='KiB' nodeset='0'/></hugepages></memoryBacking>"
+TUNE = (
+    "<cputune><vcpupin vcpu='0' cpuset='1'/><vcpupin vcpu='1' cpuset='9'/><emulatorpin"
+    " cpuset='1,9'/></cputune>"
+)
+PLACE = (
+    "<numatune><memory mode='strict' nodeset='0'/><memnode cellid='0' mode='strict'"
+    " nodeset='0'/></numatune>"
+)
+PAGES = (
+    "<memoryBacking><hugepages><page size='2048' unit='KiB'"
+    " nodeset='0'/></hugepages></memoryBacking>"
+)
 PINNED = domain(TUNE + PLACE, CELL)
 
 #: The claim at the destination: CPUs 13 and 5 of cell 1.
@@ -101,21 +113,51 @@ def test_one_that_floats_gets_the_shared_cpus_of_the_other_host_or_all_of_them()
 @pytest.mark.parametrize(
     ("text", "facts", "words"),
     [
-        (PINNED.replace("memory mode='strict'", "memory mode='preferred'"), THERE, "by the mode preferred, not strict"),
-        (PINNED.replace("memnode cellid='0' mode='strict' nodeset='0'", "memnode cellid='0' mode='strict' nodeset='0-1'"), THERE,
-         "NUMA cell 0 does not come strictly from one cell"),
-        (PINNED.replace("<emulatorpin", "<iothreadpin iothread='1' cpuset='3'/><emulatorpin"), THERE, "I/O threads"),
-        (domain(TUNE.replace("<vcpupin vcpu='1' cpuset='9'/>", "") + PLACE, CELL, "<vcpu cpuset='4-5'>2</vcpu>"), THERE, "vCPU 1 floats over"),
+        (
+            PINNED.replace("memory mode='strict'", "memory mode='preferred'"),
+            THERE,
+            "by the mode preferred, not strict",
+        ),
+        (
+            PINNED.replace(
+                "memnode cellid='0' mode='strict' nodeset='0'",
+                "memnode cellid='0' mode='strict' nodeset='0-1'",
+            ),
+            THERE,
+            "NUMA cell 0 does not come strictly from one cell",
+        ),
+        (
+            PINNED.replace("<emulatorpin", "<iothreadpin iothread='1' cpuset='3'/><emulatorpin"),
+            THERE,
+            "I/O threads",
+        ),
+        (
+            domain(
+                TUNE.replace("<vcpupin vcpu='1' cpuset='9'/>", "") + PLACE,
+                CELL,
+                "<vcpu cpuset='4-5'>2</vcpu>",
+            ),
+            THERE,
+            "vCPU 1 floats over",
+        ),
         (domain(""), THERE, "its domain has none"),
         (PINNED.replace("cpus='0-1'", "cpus='0'"), THERE, "not those that were claimed"),
         (domain(TUNE + PLACE + PAGES, CELL), THERE, "no huge pages were claimed"),
         (PINNED, HUGE, "huge pages were claimed"),
-        (PINNED, {}, "its vCPUs (vcpupin) and its emulator (emulatorpin) and its memory (numatune)"),
-        (domain("<cputune><emulatorpin cpuset='1'/></cputune>"), {"cpuset": [0]}, "its emulator (emulatorpin)"),
+        (
+            PINNED,
+            {},
+            "its vCPUs (vcpupin) and its emulator (emulatorpin) and its memory (numatune)",
+        ),
+        (
+            domain("<cputune><emulatorpin cpuset='1'/></cputune>"),
+            {"cpuset": [0]},
+            "its emulator (emulatorpin)",
+        ),
         (domain("<memoryBacking><hugepages/></memoryBacking>"), {}, "of which NUMA cell"),
         (domain("<numatune><memory placement='auto'/></numatune>"), {}, "its memory (numatune)"),
     ],
-)  # fmt: skip
+)
 def test_what_no_claim_can_have_is_refused(text, facts, words):
     (reason,) = reasons(text, facts)
     assert words in reason

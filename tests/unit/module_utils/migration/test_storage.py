@@ -52,7 +52,9 @@ def no_size(domain_, target, flags=0):
 
 
 class Place(Fleet):
-    """Two hosts with storage: ``local`` belongs to each host alone, ``shared`` is the same on both."""
+    """Two hosts with storage: ``local`` belongs to each host alone, ``shared`` is the same on
+    both.
+    """
 
     def __init__(self, tmp_path, monkeypatch):
         super().__init__(tmp_path, monkeypatch)
@@ -82,7 +84,10 @@ class Place(Fleet):
 
     def pool(self, connection, name, path, *volumes, kind="dir", source=""):
         """Define a storage pool of the source."""
-        text = f"<pool type='{kind}'><name>{name}</name>{source}<target><path>{path}</path></target></pool>"
+        text = (
+            "<pool"
+            f" type='{kind}'><name>{name}</name>{source}<target><path>{path}</path></target></pool>"
+        )
         made = connection.storagePoolDefineXML(text, 0)
         made.create(0)
         for each in volumes:
@@ -136,7 +141,9 @@ def test_a_cold_move_copies_a_local_disk_and_removes_it_here(place):
 
 
 def test_a_raw_disk_moves_whatever_its_guest_writes_into_it(place):
-    """libvirt reads the header of another format and its size; the disk is raw, and the copy has each of its bytes."""
+    """libvirt reads the header of another format and its size; the disk is raw, and the copy has
+    each of its bytes.
+    """
     path = place.local / "vm.raw"
     content = open(qemu_img(place.shared / "inner.qcow2", size="64M"), "rb").read() + bytes(1 << 20)
     path.write_bytes(content)
@@ -283,8 +290,8 @@ def test_another_file_that_has_its_name_after_the_move_is_another_ones(place):
 
 @pytest.mark.parametrize("name", ["deb", "debian"])
 def test_safety_17_media_of_a_library_stay(place, name):
-    """The name of the instance is a part of the names of the media. The move copies the media; at the
-    source it removes only the file with the whole name."""
+    """The name of the instance is a part of the names of the media. The move copies the media; at
+    the source it removes only the file with the whole name."""
     library, seed = (
         qemu_img(place.local / "debian-12.iso", kind="raw"),
         qemu_img(place.local / f"{name}-{UUID[:8]}-seed.iso", kind="raw"),
@@ -425,8 +432,8 @@ def test_storage_pools_on_the_network_are_the_same_by_where_they_come_from(place
     place.far.pool("here", "/", kind="rbd", source=RBD.format("vms")[8:-9])
     place.far.pool("rbd", "/", kind="rbd", source=RBD.format("others")[8:-9])
     assert (
-        "the storage pool rbd is not seen to be the same on kvm2 (rbd:mon1:/vms here, rbd:mon1:/others there)"
-        in place.refused()
+        "the storage pool rbd is not seen to be the same on kvm2 (rbd:mon1:/vms here,"
+        " rbd:mon1:/others there)" in place.refused()
     )
     place.far.pool("rbd", "/", kind="rbd", source=RBD.format("vms")[8:-9])
     place.moved()
@@ -434,7 +441,10 @@ def test_storage_pools_on_the_network_are_the_same_by_where_they_come_from(place
 
 # -- devices -----------------------------------------------------------------------------------
 
-BLOCK = "<disk type='block' device='disk'><driver name='qemu' type='raw' cache='none'/><source dev='{}'/><target dev='vda'/></disk>"
+BLOCK = (
+    "<disk type='block' device='disk'><driver name='qemu' type='raw' cache='none'/><source"
+    " dev='{}'/><target dev='vda'/></disk>"
+)
 
 
 def device(place, monkeypatch, here):
@@ -513,8 +523,8 @@ def test_storage_a_disk_on_shared_storage_is_not_moved_off_it_unless_asked_for(p
     place.define(disk(path))
     mounted(monkeypatch, place.local)
     assert (
-        f"its disk {path} is on shared storage here (nfs4, filer:/vms), which kvm2 does not see: mount it there"
-        in place.refused()
+        f"its disk {path} is on shared storage here (nfs4, filer:/vms), which kvm2 does not see:"
+        " mount it there" in place.refused()
     )
     assert place.moved(copy_storage="always")["storage"] == "copied"
 
@@ -540,7 +550,10 @@ def test_storage_every_file_system_that_others_may_see_counts(place, monkeypatch
 
 # -- the network, secrets, and files of the boot --------------------------------------------------
 
-NBD = "<disk type='network' device='disk'><driver name='qemu' type='raw'/><source protocol='nbd' name='x'>{}</source><target dev='vda'/></disk>"
+NBD = (
+    "<disk type='network' device='disk'><driver name='qemu' type='raw'/><source protocol='nbd'"
+    " name='x'>{}</source><target dev='vda'/></disk>"
+)
 
 
 @pytest.mark.parametrize(
@@ -571,7 +584,10 @@ def test_storage_a_server_of_this_host_behind_an_image_is_refused(place):
 def test_storage_secrets_are_at_the_destination(place):
     secret = "3b2a1c5e-0000-4000-8000-000000000001"
     auth = "<auth username='x'><secret type='ceph' usage='the ceph'/></auth>"
-    rbd = f"<disk type='network' device='disk'><driver name='qemu' type='raw'/>{auth}<source protocol='rbd' name='p/x'><host name='mon'/></source>"
+    rbd = (
+        f"<disk type='network' device='disk'><driver name='qemu' type='raw'/>{auth}<source"
+        " protocol='rbd' name='p/x'><host name='mon'/></source>"
+    )
     luks = f"<encryption format='luks'><secret type='passphrase' uuid='{secret}'/></encryption>"
     path = qemu_img(place.shared / "vm.qcow2")
     place.define(f"{rbd}<target dev='vdb'/></disk>" + disk(path, more=luks))
@@ -668,8 +684,8 @@ def test_b3_a_file_that_is_older_than_the_move_that_left_a_copy_is_not_taken_for
     last_week = time.time() - 7 * 86400
     os.utime(place.far.real(path), (last_week, last_week))
     assert (
-        f"a file {path} is on kvm2 already, and it is older than the move that is said to have made it"
-        in place.refused()
+        f"a file {path} is on kvm2 already, and it is older than the move that is said to have"
+        " made it" in place.refused()
     )
     assert place.far.read(path) == b"last week"
 
@@ -829,8 +845,9 @@ def test_f22_room_is_added_up_by_file_system(place, monkeypatch, which):
         place.moved(**options)
         return
     assert (
-        f"{folders[0]} and {folders[1]} are on one file system of kvm2, which has {min(free for free, _size in rooms)} MiB free, but its disks take "
-        "28 MiB" in place.refused(**options)
+        f"{folders[0]} and {folders[1]} are on one file system of kvm2, which has"
+        f" {min(free for free, _size in rooms)} MiB free, but its disks take 28 MiB"
+        in place.refused(**options)
     )
 
 
@@ -838,7 +855,9 @@ def test_f22_room_is_added_up_by_file_system(place, monkeypatch, which):
 def test_f22_two_folders_are_on_one_file_system_that_is_written_to_meanwhile(
     place, monkeypatch, written
 ):
-    """Each read has another number of free bytes: something else writes to the file system, or removes from it."""
+    """Each read has another number of free bytes: something else writes to the file system, or
+    removes from it.
+    """
     devices = ""
     for name, target in (("one", "vda"), ("two", "vdb")):
         folder = place.local / name

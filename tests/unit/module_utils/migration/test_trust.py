@@ -281,7 +281,10 @@ def test_gssapi_counts_with_a_keytab(tmp_path, monkeypatch):
 
 
 # libvirt 9.0's form of the last line of OpenSSH 9.2.
-SAID = "No SSH connection from kvm1 to libvirt at qemu+ssh://root@kvm2/system: Cannot recv data: {}: Connection reset by peer. Check with: virsh."
+SAID = (
+    "No SSH connection from kvm1 to libvirt at qemu+ssh://root@kvm2/system: Cannot recv data: {}:"
+    " Connection reset by peer. Check with: virsh."
+)
 
 
 @pytest.mark.parametrize(
@@ -295,7 +298,10 @@ SAID = "No SSH connection from kvm1 to libvirt at qemu+ssh://root@kvm2/system: C
         ),
         # A refusal of libvirt itself is not a refusal of SSH.
         (
-            "libvirt refused: Failed to connect socket to '/run/libvirt/libvirt-sock': Permission denied.",
+            (
+                "libvirt refused: Failed to connect socket to '/run/libvirt/libvirt-sock':"
+                " Permission denied."
+            ),
             "libvirt-sock",
         ),
     ],

@@ -40,7 +40,10 @@ from ansible_collections.drover.compute.plugins.module_utils._orders.records imp
 )
 
 UUID = "00000000-0000-4000-8000-000000000001"
-XML = f"<domain type='test'><name>vm</name><uuid>{UUID}</uuid><memory unit='MiB'>64</memory><os><type>hvm</type></os></domain>"
+XML = (
+    f"<domain type='test'><name>vm</name><uuid>{UUID}</uuid><memory"
+    " unit='MiB'>64</memory><os><type>hvm</type></os></domain>"
+)
 DEST_XML, PERSIST_XML = libvirt.VIR_MIGRATE_PARAM_DEST_XML, libvirt.VIR_MIGRATE_PARAM_PERSIST_XML
 NODE = "<node>{0}<cpu><active>4</active></cpu><memory>8388608</memory></node>"
 
@@ -470,7 +473,8 @@ def test_a_network_that_the_destination_has_not(fleet):
     fleet.source.defineXML(
         XML.replace(
             "</os>",
-            "</os><devices><interface type='network'><source network='blue'/></interface></devices>",
+            "</os><devices><interface type='network'><source"
+            " network='blue'/></interface></devices>",
         )
     )
     assert "the network blue does not exist on kvm2" in fleet.move()[0]["message"]

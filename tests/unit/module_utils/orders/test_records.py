@@ -30,7 +30,9 @@ fork = multiprocessing.get_context("fork")
 
 @pytest.fixture(name="instance")
 def an_instance():
-    """Return a random uuid. Its lock is a lock of this machine, so no other test may use the uuid."""
+    """Return a random uuid. Its lock is a lock of this machine, so no other test may use the
+    uuid.
+    """
     return str(uuid.uuid4())
 
 

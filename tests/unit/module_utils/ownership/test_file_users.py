@@ -80,7 +80,10 @@ def users_of(path, named, question):
     """Return the answer of this host, which has a domain with a device, to the names of a device
     from another host."""
     connection = libvirt.open("test:///default")
-    text = f"<disk type='block' device='disk'><source dev='{named}'/><target dev='vda'/></disk></devices>"
+    text = (
+        f"<disk type='block' device='disk'><source dev='{named}'/><target"
+        " dev='vda'/></disk></devices>"
+    )
     connection.defineXML(hypervisors.xml("other", uuid_of("other"), []).replace("</devices>", text))
     try:
         return FileUsers(connection, None, _mounts.all_mounts()).reason(

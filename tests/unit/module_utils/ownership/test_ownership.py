@@ -60,7 +60,8 @@ def pool(connection, name, path, *volumes, kind="dir", active=True):
     made.create(0)
     for each in volumes:
         made.createXML(
-            f"<volume><name>{each}</name><capacity>1</capacity><target><format type='qcow2'/></target></volume>",
+            f"<volume><name>{each}</name><capacity>1</capacity><target><format"
+            " type='qcow2'/></target></volume>",
             0,
         )
     if not active:
@@ -159,7 +160,9 @@ def test_what_other_domains_are_backed_by_stays_running_or_off(tmp_path, state):
 
 
 def test_one_file_by_several_names(tmp_path):
-    """The other domain uses a link to the folder, a link to the file, or a second name of the file."""
+    """The other domain uses a link to the folder, a link to the file, or a second name of the
+    file.
+    """
     (tmp_path / "real").mkdir()
     os.symlink(tmp_path / "real", tmp_path / "folder")
     paths = [qcow2(tmp_path / "real" / name) for name in ("a", "b", "c", "d")]
@@ -248,14 +251,22 @@ def test_everything_that_xml_names_counts(tmp_path):
     boot = "".join(
         f"<{name}>{paths[name]}</{name}>" for name in ("loader", "kernel", "initrd", "dtb", "nvram")
     )
-    folder = f"<filesystem type='mount'><source dir='{tmp_path}/given'/><target dir='{tmp_path}/guest'/></filesystem>"
+    folder = (
+        f"<filesystem type='mount'><source dir='{tmp_path}/given'/><target"
+        f" dir='{tmp_path}/guest'/></filesystem>"
+    )
     text = domain("other", 8, folder, boot)
     # The test driver drops these two; the driver for QEMU has them.
-    argument = f"<qemu:arg value='file={paths['argument']},if=virtio' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'/>"
+    argument = (
+        f"<qemu:arg value='file={paths['argument']},if=virtio'"
+        " xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'/>"
+    )
     mirror = disk(
         "/nowhere/x",
         kind="raw",
-        more=f"<mirror type='file'><format type='qcow2'/><source file='{paths['mirror']}'/></mirror>",
+        more=(
+            f"<mirror type='file'><format type='qcow2'/><source file='{paths['mirror']}'/></mirror>"
+        ),
     )
     with hypervisor(tmp_path, vm, text) as connection:
         real = needs.texts_of
@@ -386,7 +397,10 @@ def test_the_log_of_its_console(tmp_path):
 def test_a_file_that_somebody_has_locked_is_kept(tmp_path):
     """QEMU does this on any host of the guest."""
     path = qcow2(tmp_path / "vm.qcow2")
-    lock = f"import fcntl,sys; f=open({path!r},'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); print('locked', flush=True); sys.stdin.read()"
+    lock = (
+        f"import fcntl,sys; f=open({path!r},'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); print('locked',"
+        " flush=True); sys.stdin.read()"
+    )
     holder = subprocess.Popen(
         [sys.executable, "-c", lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -440,8 +454,8 @@ def test_the_lock_that_is_looked_for_is_the_one_that_qemu_takes(tmp_path):
     """Hold an open file description lock on one byte, in another process."""
     path = qcow2(tmp_path / "vm.qcow2")
     script = (
-        f"import fcntl,struct,sys\nf=open({path!r},'r+b')\n"
-        "fcntl.fcntl(f, 37, struct.pack('hhqqi', fcntl.F_WRLCK, 0, 201, 1, 0))\nprint('locked', flush=True)\nsys.stdin.read()"
+        f"import fcntl,struct,sys\nf=open({path!r},'r+b')\nfcntl.fcntl(f, 37, struct.pack('hhqqi',"
+        " fcntl.F_WRLCK, 0, 201, 1, 0))\nprint('locked', flush=True)\nsys.stdin.read()"
     )
     assert fcntl.F_OFD_SETLK == 37
     holder = subprocess.Popen(
@@ -480,8 +494,9 @@ def test_what_this_user_must_not_read_libvirt_has_read(tmp_path, monkeypatch, by
         )
         pool(connection, "images", tmp_path)
         connection.storagePoolLookupByName("images").createXML(
-            f"<volume><name>clone.qcow2</name><capacity>1</capacity><target><format type='qcow2'/></target>"
-            f"<backingStore><path>{base}</path><format type='qcow2'/></backingStore></volume>",
+            "<volume><name>clone.qcow2</name><capacity>1</capacity><target><format"
+            f" type='qcow2'/></target><backingStore><path>{base}</path><format"
+            " type='qcow2'/></backingStore></volume>",
             0,
         )
         gone, kept = own(connection)
@@ -495,7 +510,10 @@ RBD_POOL = (
 
 def rbd(image, target="vda"):
     source = f"<source protocol='rbd' name='vms/{image}'><host name='mon1'/></source>"
-    return f"<disk type='network' device='disk'><driver name='qemu' type='raw'/>{source}<target dev='{target}' bus='virtio'/></disk>"
+    return (
+        f"<disk type='network' device='disk'><driver name='qemu' type='raw'/>{source}<target"
+        f" dev='{target}' bus='virtio'/></disk>"
+    )
 
 
 def test_a_volume_that_a_domain_of_another_host_has_stays(tmp_path):
@@ -516,14 +534,25 @@ def test_a_volume_that_a_domain_of_another_host_has_stays(tmp_path):
         f"rbd:vms/{UUID}-vda",
         f"rbd:vms/{UUID}-vda:mon_host=mon1\\:3300;mon2:id=libvirt:key=AQ==",
         f"rbd:vms/ns/{UUID}-vda@before",
-        f'json:{{"driver": "raw", "file": {{"driver": "rbd", "pool": "vms", "image": "{UUID}-vda"}}}}',
-        f'json:{{"file.driver": "rbd", "file.pool": "vms", "file.image": "{UUID[:-1]}\\u0037-vda"}}',
-        f'json:{{"driver": "qcow2", "file": {{"driver": "unheard-of", "volume": "{UUID}-vda"}}, "backing": "node"}}',
+        (
+            'json:{"driver": "raw", "file": {"driver": "rbd", "pool": "vms", "image":'
+            f' "{UUID}-vda"}}}}'
+        ),
+        (
+            'json:{"file.driver": "rbd", "file.pool": "vms", "file.image":'
+            f' "{UUID[:-1]}\\u0037-vda"}}'
+        ),
+        (
+            f'json:{{"driver": "qcow2", "file": {{"driver": "unheard-of", "volume": "{UUID}-vda"}},'
+            ' "backing": "node"}'
+        ),
     ],
 )
 @pytest.mark.parametrize("lies_around", [False, True])
 def test_a_volume_behind_an_image_file_stays(tmp_path, name, lies_around):
-    """A clone that does not run has no lock and no watcher, so the storage would remove the image."""
+    """A clone that does not run has no lock and no watcher, so the storage would remove the
+    image.
+    """
     image, top = f"{UUID}-vda", qcow2(tmp_path / "clone.qcow2", name)
     other = domain("clone", 8) if lies_around else domain("clone", 8, disk(top))
     with hypervisor(tmp_path, domain("vm", 7, rbd(image)), other) as connection:

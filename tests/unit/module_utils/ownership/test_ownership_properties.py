@@ -91,8 +91,10 @@ class World:
         return {
             "absolute": path,
             "relative": os.path.relpath(path, self.root / folder),
-            "json": "json:"
-            + json.dumps({"driver": "qcow2", "file": {"driver": "file", "filename": path}}),
+            "json": (
+                "json:"
+                + json.dumps({"driver": "qcow2", "file": {"driver": "file", "filename": path}})
+            ),
             "dotted": "json:" + json.dumps({"file.driver": "file", "file.filename": path}),
             "file:": f"file:{path}",
             "by a link of its folder": self._linked(path),
@@ -114,9 +116,10 @@ class World:
         """Return (the ``<disk>`` of a domain, the ``<disk>`` of a snapshot of it)."""
         path, target = self.paths[number], f"vd{letter}"
         if how == "volume":
-            return volume(
-                os.path.basename(os.path.dirname(path)), os.path.basename(path), target
-            ), ""
+            return (
+                volume(os.path.basename(os.path.dirname(path)), os.path.basename(path), target),
+                "",
+            )
         if how == "snapshot":
             return "", disk(path, target)
         if how in ("by a link", "by another name"):
@@ -147,9 +150,11 @@ def test_nothing_that_another_domain_needs_and_all_that_is_only_its_own(chosen, 
             domains.append(
                 (
                     text,
-                    "running"
-                    if runs and not any(how == "volume" for dummy, how in uses_of_domain)
-                    else "shutoff",
+                    (
+                        "running"
+                        if runs and not any(how == "volume" for dummy, how in uses_of_domain)
+                        else "shutoff"
+                    ),
                 )
             )
             if any(part for dummy, part in parts):

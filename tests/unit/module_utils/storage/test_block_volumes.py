@@ -31,7 +31,10 @@ CONTENT = b"drover" * (SIZE // 6)
 def device(path, kind="raw", target="vda"):
     """Return a ``<disk>`` that is a block device."""
     driver = f"<driver name='qemu' type='{kind}'/>"
-    return f"<disk type='block' device='disk'>{driver}<source dev='{path}'/><target dev='{target}' bus='virtio'/></disk>"
+    return (
+        f"<disk type='block' device='disk'>{driver}<source dev='{path}'/><target dev='{target}'"
+        " bus='virtio'/></disk>"
+    )
 
 
 @pytest.fixture(params=["logical", "zfs"])

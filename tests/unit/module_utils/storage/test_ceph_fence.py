@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The blocklist of Ceph: answers of a real cluster (Ceph 16 and its commands); tests/lab/test_storage_fence.py has the cluster itself."""
+"""The blocklist of Ceph: answers of a real cluster (Ceph 16 and its commands);
+tests/lab/test_storage_fence.py has the cluster itself.
+"""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def test_an_unknown_kind_is_never_taken_for_a_known_one():
     assert kinds.disk("madeup").stays and kinds.disk(None).stays
     assert not kinds.disk("madeup").is_path and not kinds.disk("madeup").has_size
     pool = kinds.pool("madeup")
-    assert pool.maker is None and pool.identity is None and pool.move is kinds.Move.SHARED
+    assert pool.maker is None and pool.identity is None and pool.move is kinds.MoveMethod.SHARED
     assert kinds.protocol("madeup").family is None
     assert kinds.file_system("ext4") is None
 

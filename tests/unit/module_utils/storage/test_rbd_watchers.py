@@ -14,9 +14,14 @@ libvirt = pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.module_utils._storage import rbd_watchers
 
-POOL = "<pool type='rbd'><name>ceph</name><source><host name='10.99.0.254' port='6789'/><name>vms</name></source></pool>"
+POOL = (
+    "<pool type='rbd'><name>ceph</name><source><host name='10.99.0.254'"
+    " port='6789'/><name>vms</name></source></pool>"
+)
 ANSWERS = {
-    "vms/used": '{"watchers":[{"address":"10.99.0.11:0/3801275244","client":4501,"cookie":140},{"address":"10.99.0.12:0/1","client":4502,"cookie":1}]}',
+    "vms/used": (
+        '{"watchers":[{"address":"10.99.0.11:0/3801275244","client":4501,"cookie":140},{"address":"10.99.0.12:0/1","client":4502,"cookie":1}]}'
+    ),
     "vms/free": '{"watchers":[]}',
     "vms/odd": '{"watchers":',
 }
