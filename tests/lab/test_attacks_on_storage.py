@@ -92,7 +92,7 @@ def test_a_disk_that_comes_while_another_one_is_copied(storage, attached):
     fleet.make("kvm1", guest())
     discover(fleet, **VARIABLES)
     run = fleet.start("drain", *given(**SLOWLY))
-    eventually(lambda: copying(fleet), 90)
+    eventually(lambda: copying(fleet))
     late = f"{FAST}/late.qcow2"
     fleet.run(
         "kvm1",
@@ -120,7 +120,7 @@ def test_its_guest_is_undefined_while_its_disk_is_copied(storage):
     fleet.make("kvm1", guest())
     discover(fleet, **VARIABLES)
     run = fleet.start("drain", *given(**SLOWLY))
-    eventually(lambda: copying(fleet), 90)
+    eventually(lambda: copying(fleet))
     fleet.run("kvm1", "virsh destroy web && virsh undefine web")
     text = " ".join(run.finish().split())
     assert run.process.returncode and "is empty of disks" not in text and intact(fleet, FAST), text
@@ -136,7 +136,7 @@ def test_a_guest_that_is_off_is_renamed_while_its_disk_is_copied(storage):
     fleet.make("kvm1", guest(state="shutoff"))
     discover(fleet, **VARIABLES)
     run = fleet.start("drain", *given(**SLOWLY))
-    eventually(lambda: any(".drover" in name for name in fleet.files(LOCAL)), 90)
+    eventually(lambda: any(".drover" in name for name in fleet.files(LOCAL)))
     fleet.run("kvm1", "virsh domrename web other")
     run.finish()
     (path,) = disks(fleet, name="other")[1].values()
@@ -154,14 +154,13 @@ def test_the_copy_of_a_killed_run_is_switched_over_by_hand_and_then_the_guest_go
     fleet.make("kvm1", web())
     fleet.playbook("discover")
     start(fleet).kill()
-    eventually(lambda: "ready='yes'" in fleet.run("kvm1", "virsh dumpxml web"), 60)
+    eventually(lambda: "ready='yes'" in fleet.run("kvm1", "virsh dumpxml web"))
     # The abandoned module on the host may be about to do the same.
     eventually(
         lambda: (
             not copying(fleet)
             or fleet.lab.host("kvm1").run("virsh blockjob web vda --pivot").rc == 0
         ),
-        60,
     )
     write(fleet)
     fleet.run("kvm1", "virsh destroy web")
@@ -182,9 +181,9 @@ def test_a_guest_is_started_after_a_run_was_killed_that_copied_its_disk(storage)
         "drover_migration": {"bandwidth_mib": 1},
     }
     run = fleet.start("instance_disk_move", "-e", json.dumps(words))
-    eventually(lambda: any(".drover" in name for name in fleet.files(FAST)), 60)
+    eventually(lambda: any(".drover" in name for name in fleet.files(FAST)))
     run.kill()
-    eventually(lambda: fleet.lab.host("kvm1").run("virsh start web").rc == 0, 60)
+    eventually(lambda: fleet.lab.host("kvm1").run("virsh start web").rc == 0)
     write(fleet)
     fleet.run("kvm1", "virsh destroy web")
     move(fleet)
@@ -324,7 +323,7 @@ def test_two_runs_drain_one_pool(storage, stores, moment, pool):
     fleets = [fleet, other][:stores]
     one = fleet.start("drain", *given(**SLOWLY))
     if moment != "together":
-        eventually(lambda: begun(fleet, moment), 90)
+        eventually(lambda: begun(fleet, moment))
     two = other.start("drain", *given(**{**SLOWLY, "drover_destination_pool": pool}))
     texts = [one.finish(), two.finish()]
     codes = [one.process.returncode, two.process.returncode]
@@ -393,9 +392,9 @@ def test_the_pool_that_disks_go_to_gets_full(small, state, killed):
     pid = fleet.run("kvm1", "cat /run/libvirt/qemu/web.pid; true")
     run = fleet.start("drain", *small_given(drover_migration={"bandwidth_mib": 2}))
     if state == "running":
-        eventually(lambda: copying(fleet), 90)
+        eventually(lambda: copying(fleet))
     else:
-        eventually(lambda: any(".drover" in name for name in fleet.files(SMALL)), 90)
+        eventually(lambda: any(".drover" in name for name in fleet.files(SMALL)))
     if killed:
         run.kill()
     fill(fleet)

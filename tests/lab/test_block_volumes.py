@@ -400,7 +400,7 @@ def test_a_run_that_is_killed_while_it_copies_into_lvm(on_lvm):
         "-e",
         json.dumps({**VARIABLES, **variables, "drover_migration": {"bandwidth_mib": 2}}),
     )
-    eventually(lambda: "job='copy'" in fleet.run("kvm1", "virsh dumpxml web"), 60)
+    eventually(lambda: "job='copy'" in fleet.run("kvm1", "virsh dumpxml web"))
     run.kill()
     assert list(on_lvm.volumes("kvm1")) == [f"{guest.uuid}-vda"]
     done = on_lvm.playbook("instance_disk_move", **variables, drover_abort=True)

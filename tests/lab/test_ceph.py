@@ -105,7 +105,6 @@ class OnCeph:
             lambda: (
                 not json.loads(self.cluster.rbd("status", image, "--format", "json"))["watchers"]
             ),
-            patience=90,
         )
 
     def counted(self):
@@ -640,7 +639,7 @@ def test_a_kill_while_the_image_is_filled(on_ceph):
         )
     )
     run = fleet.start("place", "-e", json.dumps({**VARIABLES, "drover_definitions": str(path)}))
-    eventually(lambda: any(size == 2 for size in on_ceph.images().values()), 120)
+    eventually(lambda: any(size == 2 for size in on_ceph.images().values()))
     (incomplete_image,) = on_ceph.images()
     fleet.lab.command("kill", "kvm2")
     run.finish()
@@ -650,7 +649,7 @@ def test_a_kill_while_the_image_is_filled(on_ceph):
     fleet.lab.command("start", "kvm2")
     ceph.up(fleet.lab.layout)
     # Ceph counts the dead client as a client for a while.
-    eventually(lambda: "watcher=" not in on_ceph.cluster.rbd("status", incomplete_image), 60)
+    eventually(lambda: "watcher=" not in on_ceph.cluster.rbd("status", incomplete_image))
     done = place_from(on_ceph, images, "db", **definition)
     assert fleet.settled()["db"][1] == "running", said(done)
     (image,) = set(on_ceph.images()) - {f"{uuid}-vda"}
@@ -828,7 +827,7 @@ def test_a_run_that_is_killed_while_it_copies_into_ceph(on_ceph, then):
         "drover_migration": {"bandwidth_mib": 2},
     }
     run = fleet.start("instance_disk_move", "-e", json.dumps({**VARIABLES, **variables}))
-    eventually(lambda: "job='copy'" in fleet.run("kvm1", "virsh dumpxml web"), 60)
+    eventually(lambda: "job='copy'" in fleet.run("kvm1", "virsh dumpxml web"))
     run.kill()
     assert list(on_ceph.images()) == [image]
     if then == "again":

@@ -55,7 +55,6 @@ def in_the_middle(run):
         lambda: (
             "Memory remaining" in run.fleet.lab.host("kvm1").run("virsh domjobinfo full").stdout
         ),
-        60,
     )
     return target
 

@@ -28,7 +28,6 @@ def test_one_is_aborted_and_the_others_go(fleet):
             lambda: (
                 "Memory remaining" in fleet.lab.host("kvm1").run("virsh domjobinfo full").stdout
             ),
-            60,
         )
         fleet.playbook("migration_abort", "-e", '{"drover_instances": ["full"]}')
         output = " ".join(run.finish().split())

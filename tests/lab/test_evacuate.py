@@ -333,9 +333,7 @@ def test_safety_09_a_destination_that_does_not_answer_in_time(sharing):
         assert migrations(fleet) == [("web", "evacuation", "running")]
         assert fleet.query("SELECT * FROM leases") == []
         # The guest is paused for a moment before it runs.
-        eventually(
-            lambda: [state for _host, state in fleet.where(others).values()] == ["running"], 90
-        )
+        eventually(lambda: [state for _host, state in fleet.where(others).values()] == ["running"])
         ((where, _state),) = fleet.where(others).values()
     finally:
         fleet.everywhere(AS_BEFORE, others)
@@ -354,9 +352,9 @@ def test_killed_and_run_again(sharing, moment):
     run = fleet.start("evacuate", *extra(drover_host="kvm1", drover_max_evacuations=1, **OFF))
     try:
         if moment == "claimed":
-            eventually(lambda: len(migrations(fleet)) >= 3, 60)
+            eventually(lambda: len(migrations(fleet)) >= 3)
         elif moment == "started":
-            eventually(lambda: any(copies(*domains)), 60)
+            eventually(lambda: any(copies(*domains)))
         else:
             run.until(r"^web0: kvm1 -> kvm\d")
             time.sleep(3)
@@ -383,7 +381,7 @@ def test_suspected_3_the_next_run_withdraws_what_a_killed_one_had_ordered(sharin
     begun = "SELECT destination, details FROM migrations WHERE status = 'running'"
     run = fleet.start("evacuate", *extra(drover_host="kvm1", **OFF))
     try:
-        eventually(lambda: fleet.query(begun) != [], 120)
+        eventually(lambda: fleet.query(begun) != [])
     finally:
         run.kill()
     ((where, details),) = fleet.query(begun)
@@ -450,7 +448,7 @@ def test_back_before_a_killed_run_was_run_again(sharing):
     die(fleet)
     run = fleet.start("evacuate", *extra(drover_host="kvm1", drover_max_evacuations=1, **OFF))
     try:
-        eventually(lambda: len(migrations(fleet)) == 2, 60)
+        eventually(lambda: len(migrations(fleet)) == 2)
     finally:
         run.kill()
     time.sleep(5)  # the calls at a destination continue

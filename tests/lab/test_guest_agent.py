@@ -46,7 +46,7 @@ def start(fleet, channel=CHANNEL):
         shutil.copyfile(FILES / name, fleet.lab.layout.shared / "instances" / name)
     text = XML.format(uuid=uuid.uuid4(), folder=SHARED, disk=DISK, log=LOG, channel=channel)
     fleet.run("kvm1", f"rm -f {LOG}; virsh define /dev/stdin <<'END'\n{text}\nEND\nvirsh start web")
-    eventually(lambda: "agent guest: ready" in fleet.run("kvm1", f"cat {LOG} || true"), 90)
+    eventually(lambda: "agent guest: ready" in fleet.run("kvm1", f"cat {LOG} || true"))
     fleet.playbook("discover")
 
 
@@ -58,7 +58,7 @@ def agent(fleet, order, host="kvm1"):
 def web(fleet):
     """Return the guest, with an agent that answers."""
     start(fleet)
-    eventually(lambda: "connected" in fleet.run("kvm1", "virsh dumpxml web | grep guest_agent"), 30)
+    eventually(lambda: "connected" in fleet.run("kvm1", "virsh dumpxml web | grep guest_agent"))
     agent(fleet, "guest-ping")
 
 
@@ -78,7 +78,7 @@ def writes(fleet, host="kvm1"):
     """Check that the guest writes to its disk."""
     count = "virsh domblkstat web vda | grep wr_req"
     before = fleet.run(host, count)
-    eventually(lambda: fleet.run(host, count) != before, 30)
+    eventually(lambda: fleet.run(host, count) != before)
 
 
 def test_quiesced(fleet, web):
@@ -93,7 +93,7 @@ def test_quiesced(fleet, web):
     )
     top = active(fleet, host="kvm2")
     before = number(fleet, DISK)
-    eventually(lambda: "connected" in fleet.run("kvm2", "virsh dumpxml web | grep guest_agent"), 30)
+    eventually(lambda: "connected" in fleet.run("kvm2", "virsh dumpxml web | grep guest_agent"))
     text = said(snapshot(fleet, "present", "two"))
     assert "quiesced" in text, text
     fleet.run("kvm2", f"qemu-img convert -U -O raw {top} {SHARED}/seen.raw")

@@ -261,7 +261,7 @@ def test_a_resize_that_cannot_be_done_leaves_it_as_it_was(fleet):
 
 def shut_down(fleet, run):
     """Wait until its host has it shut off; nothing of it has moved."""
-    eventually(lambda: "shut" in fleet.run("kvm1", "virsh domstate vm || true"), 120)
+    eventually(lambda: "shut" in fleet.run("kvm1", "virsh domstate vm || true"))
 
 
 def moved(fleet, run):
@@ -271,12 +271,11 @@ def moved(fleet, run):
             "vm" in fleet.run("kvm2", "virsh list --all --name").split()
             and "vm" not in fleet.run("kvm1", "virsh list --all --name").split()
         ),
-        120,
     )
 
 
 def written_down(fleet, run):
-    eventually(lambda: fleet.query("SELECT status FROM migrations") != [], 120)
+    eventually(lambda: fleet.query("SELECT status FROM migrations") != [])
 
 
 @pytest.mark.parametrize("moment", [written_down, shut_down, moved])
@@ -327,7 +326,7 @@ def test_suspected_7_a_resize_whose_move_was_aborted_is_taken_back(fleet):
         written_down(fleet, run)
         ((migration, instance),) = fleet.query("SELECT uuid, instance_uuid FROM migrations")
         eventually(
-            lambda: instance in fleet.run("kvm1", "cat /proc/net/unix"), 60
+            lambda: instance in fleet.run("kvm1", "cat /proc/net/unix")
         )  # the lock of the call that shuts it down
         order = {
             "uuid": instance,
@@ -377,7 +376,7 @@ def test_a_revert_that_is_killed_is_gone_on_with(fleet):
         ),
     )
     try:
-        eventually(lambda: "vm" in fleet.run("kvm1", "virsh list --all --name").split(), 120)
+        eventually(lambda: "vm" in fleet.run("kvm1", "virsh list --all --name").split())
     finally:
         run.kill()
     act(fleet, "resize", "vm", drover_resize="revert")

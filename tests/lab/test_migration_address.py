@@ -73,7 +73,7 @@ def test_the_memory_alone_goes_over_the_second_network(fleet):
     filled = (
         "awk '/^Rss:/ {print int($2 / 1024)}' /proc/$(cat /run/libvirt/qemu/web.pid)/smaps_rollup"
     )
-    eventually(lambda: int(fleet.run("kvm1", filled)) >= guest.memory_mb - 16, 60)
+    eventually(lambda: int(fleet.run("kvm1", filled)) >= guest.memory_mb - 16)
     fleet.playbook("discover")
     plain = move(fleet, "kvm1", "kvm2")
     assert plain["eth0"] >= WRITTEN and plain["eth1"] < 1, plain

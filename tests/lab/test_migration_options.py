@@ -97,7 +97,7 @@ class Mover:
         """Start the playbook and return when QEMU sends."""
         run = self.fleet.start("migrate.yml", *self.words(domains, options))
         try:
-            eventually(lambda: "Memory remaining" in self.job(domains[0].name), 60)
+            eventually(lambda: "Memory remaining" in self.job(domains[0].name))
         except AssertionError:
             run.kill()
             raise
@@ -220,7 +220,6 @@ def test_what_is_done_when_the_time_is_over(fleet, mover, busy, action, status, 
             lambda: (
                 words_of_libvirt in fleet.lab.host(host).run("virsh domstate --reason busy").stdout
             ),
-            40,
         )
     said = run.finish()
     outcome = mover.outcomes()["busy"]

@@ -108,7 +108,6 @@ def strike(fleet, moment, playbook, given):
                     if state == "shutoff"
                 }
             ),
-            40,
         )
         time.sleep(moment)
     finally:

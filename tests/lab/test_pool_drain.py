@@ -152,7 +152,7 @@ def test_killed(storage):
         "drain", *given(drover_migration={"bandwidth_mib": 1}, drover_max_migrations=1)
     )
     # Before any copy the run reads the host and lets it check each move.
-    eventually(lambda: "job='copy'" in fleet.run("kvm1", "virsh dumpxml web"), seconds=180)
+    eventually(lambda: "job='copy'" in fleet.run("kvm1", "virsh dumpxml web"))
     run.kill()
     assert reserved(fleet)[0] == reserved(fleet)[2], "the pool was closed before anything moved"
     done = drain(fleet)

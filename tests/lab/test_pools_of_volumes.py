@@ -217,7 +217,7 @@ def test_killed_while_it_copies_into_ceph(pools):
         "drover_migration": {"bandwidth_mib": 1},
     }
     run = fleet.start("drain", "-e", json.dumps(variables))
-    eventually(lambda: "job='copy'" in fleet.run("kvm1", "virsh dumpxml web"), seconds=180)
+    eventually(lambda: "job='copy'" in fleet.run("kvm1", "virsh dumpxml web"))
     run.kill()
     done = drain(fleet, "vms", drover_host="kvm1", drover_destination_pool="ceph")
     assert "is empty of disks" in said(done), said(done)
@@ -287,7 +287,7 @@ def test_a_volume_group_that_runs_out_between_two_disks(pools):
         "drover_max_migrations": 1,
     }
     run = fleet.start("drain", "-e", json.dumps({"drover_pool": "shared", **VARIABLES, **slowly}))
-    eventually(lambda: volumes(fleet), 120)
+    eventually(lambda: volumes(fleet))
     free = fleet.run("kvm1", "vgs --noheadings --nosuffix --units b -o vg_free vms").strip()
     fleet.run("kvm1", f"virsh vol-create-as vms hog {free}")
     text = run.finish()
@@ -325,7 +325,7 @@ def test_a_pool_of_ceph_that_gets_full_in_the_middle_of_a_copy(pools):
     }
     run = fleet.start("drain", "-e", json.dumps({"drover_pool": "shared", **VARIABLES, **slowly}))
     try:
-        eventually(lambda: "job='copy'" in fleet.run("kvm1", "virsh dumpxml web"), seconds=180)
+        eventually(lambda: "job='copy'" in fleet.run("kvm1", "virsh dumpxml web"))
         cluster(fleet).ceph("osd", "pool", "set-quota", ceph.POOL, "max_bytes", str(2**20))
         text = run.finish()
     finally:
@@ -340,7 +340,7 @@ def test_a_pool_of_ceph_that_gets_full_in_the_middle_of_a_copy(pools):
     assert "did not begin" not in text, text
     assert set(holdings(fleet)["web"]) >= {"pool/shared", "pool/ceph"}
     # Ceph completes the writes after a while.
-    eventually(lambda: not fleet.lab.host("kvm1").run("timeout 5 virsh blockjob web vda").rc, 60)
+    eventually(lambda: not fleet.lab.host("kvm1").run("timeout 5 virsh blockjob web vda").rc)
     done = drain(fleet, "shared", drover_destination_pool="ceph")
     assert "is empty of disks" in said(done), said(done)
     assert (

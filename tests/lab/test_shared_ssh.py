@@ -56,7 +56,7 @@ def draining(fleet):
             "for guest in $(virsh list --name); do virsh domjobinfo $guest; done | grep -c 'Memory"
             " remaining' || true"
         )
-        eventually(lambda: int(fleet.run("kvm1", moving)) == 2, 60)
+        eventually(lambda: int(fleet.run("kvm1", moving)) == 2)
         yield
         text = run.finish()
     finally:
@@ -73,7 +73,7 @@ def test_a_drain_logs_in_once_at_each_destination(fleet):
     # libvirt's own login for each migration, and two destinations at most.
     assert len(GUESTS) < logins(fleet) - before <= len(GUESTS) + 2
     moved(fleet)
-    eventually(lambda: not fleet.run("kvm1", f"{LOGINS} || true"), 30)
+    eventually(lambda: not fleet.run("kvm1", f"{LOGINS} || true"))
 
 
 @pytest.mark.parametrize("signal", ["KILL", "STOP"])

@@ -111,7 +111,7 @@ def on_ceph(cluster, fleet):
     )
     for image in storage.images():
         # Ceph takes half a minute to notice the death of a client.
-        beside.until("the image can be removed", lambda name=image: removed(storage, name), 90)
+        beside.until("the image can be removed", lambda name=image: removed(storage, name))
 
 
 def administrator(on_ceph, host):

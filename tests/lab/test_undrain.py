@@ -35,7 +35,7 @@ def test_it_starts_what_the_drain_shut_down(fleet):
     wanted = {"drover_host": "kvm1", "drover_unmovable": "shutdown"}
     run = fleet.start("drain", "-e", json.dumps(wanted))
     try:
-        eventually(lambda: "shut" in fleet.run("kvm1", "virsh domstate low"), 180)
+        eventually(lambda: "shut" in fleet.run("kvm1", "virsh domstate low"))
     finally:
         run.kill()
     assert "running" in states(fleet).values(), run.said

@@ -405,7 +405,7 @@ class World:
             )
             == []
         )
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE
         looked = self._look()
         while any(found["working"] for found in looked.values()):
             assert time.monotonic() < deadline, looked

@@ -15,8 +15,8 @@ import typing
 from .. import control
 from ..layout import SWITCH_ADDRESS, Host, LabError, Layout, as_root, run
 
-#: Seconds until a server answers.
-PATIENCE = 60
+#: Seconds until a server answers, on a loaded machine too.
+PATIENCE = 300
 
 _CONNECT = (
     "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 5).close()"
