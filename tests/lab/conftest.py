@@ -119,12 +119,16 @@ def lab() -> typing.Iterator[Lab]:
         was_up = True
     except control.LabIsDown:
         was_up = False
-    run([os.fspath(HERE / "lab"), "up"])
-    running = Lab(layout)
-    running.command("install")
-    yield running
-    if not was_up:
-        running.command("down")
+    words = [os.fspath(HERE / "lab"), "--folder", os.fspath(layout.folder)]
+    try:
+        run([*words, "up"])
+        running = Lab(layout)
+        running.command("install")
+        yield running
+    finally:
+        # Also if it has not come up, or a person has interrupted that.
+        if not was_up:
+            run([*words, "down"])
 
 
 @pytest.fixture(scope="session", autouse=True)
