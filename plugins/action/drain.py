@@ -108,7 +108,7 @@ class ActionModule(ConductorAction[Args]):
         if wrong:
             raise DroverError(
                 f"{' and '.join(wrong)} has no meaning for a drain of a storage pool (drover_pool),"
-                " which shuts down and moves no instance. Nothing was done: leave it out."
+                " which neither shuts down nor moves an instance. Nothing was done: leave it out."
             )
         if args["rounds"] < 1 or args["max_migrations"] < 1:
             raise DroverError(

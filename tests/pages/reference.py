@@ -204,17 +204,21 @@ def _awx() -> Iterator[tuple[str, str, str]]:
     awx_setup.
     """
     comment: list[str] = []
+    follows = False
     source = (ROOT / "playbooks" / "vars" / "awx" / "defaults.yml").read_text(encoding="utf-8")
     values = yaml_text.load(source)
     for line in source.splitlines():
         name = line.partition(":")[0]
         if line.startswith("#"):
+            # Variables without a line between them share a comment; a new one belongs to the next.
+            comment = [] if follows else comment
+            follows = False
             # Indented lines are examples.
             comment += [] if line.startswith("#  ") else [line[1:].strip()]
         elif not line.strip():
             comment = []
         elif name in values:
-            value = values[name]
+            value, follows = values[name], True
             yield (
                 name,
                 " ".join(comment),

@@ -185,8 +185,8 @@ def _read_bindings(root: Element, but: Collection[str]) -> Iterator[Binding]:
 
 
 def _elements(root: Element, kind: ElementTypes) -> Iterator[tuple[Element, Element]]:
-    """Yield the device and the element of each place of a kind; outside the devices, yield the
-    element twice.
+    """Yield the device and the element of each element of a kind. An element outside the devices
+    stands for both.
     """
     parts = kind.path.split("/")
     if parts[0] != "devices":

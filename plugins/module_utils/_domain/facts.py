@@ -25,7 +25,7 @@ PowerState = Literal[
 
 
 class NamedDomain(TypedDict):
-    """A domain that a module works on; None for any name."""
+    """A domain that a module works on. name: None if any name is accepted."""
 
     uuid: str
     name: str | None

@@ -63,7 +63,7 @@ class Mentions:
         root, written = parse(text), set(self.written)
         self._walk(root, OTHER, True, True)
         if root.tag == "domainsnapshot":
-            # The domain in a snapshot names files that it wrote to before the snapshot.
+            # The XML in a snapshot names the files that the guest wrote to before the snapshot.
             self.written = written
 
     def _walk(self, element: Element, kind: int, writes: bool, meant: bool) -> None:

@@ -453,7 +453,10 @@ def _add_reported_sizes(
 
 
 def _add_sizes_of_volumes(disks: Iterable[DomainDisk], conn: Any, pools: Sequence[Pool]) -> None:
-    """Add the sizes of volumes from libvirt's last look at their pools, which opens nothing."""
+    """Add the sizes that are still unknown, as libvirt last read them with the pools.
+
+    No file is opened.
+    """
     for disk in filter(_is_unknown, disks):
         names = {
             pool["name"]: _volume_of(disk, pool) for pool in pools if pool["state"] == "running"

@@ -94,7 +94,7 @@ def _is_taken(error: Exception) -> bool:
 
 
 def _cause(error: Exception) -> str:
-    """Return QEMU's first words; libvirt's own words stand before them."""
+    """Return QEMU's message without libvirt's words before it, or else libvirt's message."""
     said = re.search(r"qemu[\w.-]*: (.*)", str(error))
     return said.group(1).strip().rstrip(".") if said else binding.text_of(error)
 

@@ -1141,8 +1141,8 @@ def precheck(
     here: DomainState,
     storage: Storage,
 ) -> list[str]:
-    """Return all the reasons against a move, each a few words; ``storage`` knows the files
-    afterwards.
+    """Return all reasons against a move, each a few words, and put the files of the domain into the
+    record of ``storage``.
     """
     text = domain.XMLDesc(0)
     # A guest that runs has two definitions, and both go along.
@@ -1192,7 +1192,7 @@ def precheck(
     reasons += _by_both(lambda each: missing_secrets(destination, each, where), text, next_start)
     files, storage_reasons = survey(source, domain, text, next_start)
     storage.record["files"] = files
-    # A fault of the files here exists for each destination.
+    # A problem with the files at the source is the same for each destination.
     storage.record["at_source"] = storage_reasons
     reasons += storage_reasons
     reasons += storage.decide(live)

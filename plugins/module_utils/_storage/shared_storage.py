@@ -29,7 +29,8 @@ BY_UUID = "/dev/disk/by-uuid"
 
 
 def pool_id(root: Element) -> str | None:
-    """Return the text of a storage pool of a shared type; None for other pools.
+    """Return the identity of a storage pool of a shared type, as a text that is the same on each
+    host; None for other pools.
 
     :param root: the <pool> element of libvirt's XML.
     """

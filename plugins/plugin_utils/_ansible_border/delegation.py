@@ -123,7 +123,7 @@ class Delegation:
         with self._limited(task, limit) if limit else self._alarm():
             outcome = plain_result(_execute(self._action, task, dict(self.variables), probe))
         if limit and outcome.get("failed") and time.monotonic() - began >= limit:
-            # Before ansible-core 2.19, only the text of the message shows a passed time limit.
+            # Before ansible-core 2.19, only the message shows that the time limit has passed.
             outcome["timedout"] = {"period": limit}
         if isinstance(outcome.get("msg"), str):
             outcome["msg"] = outcome["msg"].removeprefix("Task failed: ")

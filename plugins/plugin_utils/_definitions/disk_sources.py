@@ -20,7 +20,7 @@ from .._common.errors import DroverError
 from .definition import DefinedDisk, DiskSource
 from .fields import LIST, LONGEST_PATH, MAPPING, TEXT, WHOLE, Field, Table, absolute
 
-#: The largest number of a user or a group; the one above it means none.
+#: The largest number of a user or a group; the next higher number means no user or no group.
 _LAST_ID = 2**32 - 2
 PROTOCOLS = tuple(each.name for each in kinds.PROTOCOLS if each.names)
 FORMATS = ("raw", "qcow2")

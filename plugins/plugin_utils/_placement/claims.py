@@ -354,7 +354,7 @@ def release(
     holdings = allocations.Holdings(connection, {}, now, drop=uuids)
     holdings.write({uuid: {} for uuid in holdings.ids})
     bulk.delete(connection, table, table.c.id, [row.id for row in rows.values()])
-    # The domains of instances that were lost with their host.
+    # An active instance was lost with its host, which is off: its domain is forgotten too.
     lost = [row.uuid for row in rows.values() if row.state == "active"]
     bulk.delete(connection, tables.domains, tables.domains.c.uuid, lost)
     files.forget(connection, lost)

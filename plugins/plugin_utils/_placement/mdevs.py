@@ -38,7 +38,7 @@ def claim(
     """Give consumers the mediated devices for their allocations: free ones that exist, else new
     ones, which their hosts have yet to make.
 
-    A consumer that has some of them already gets the rest only.
+    A consumer that has some of them already gets only the rest.
 
     :param wanted: {uuid of an existing consumer: {id of a provider: {resource class: amount}}}.
     :returns: {uuid: its mediated devices, by parent}; consumers without one are left out.

@@ -112,7 +112,7 @@ class InstanceSummary(InstanceFigures):
 
 
 class Instance(InstanceFigures):
-    """The properties that every reading of instances has."""
+    """The properties of an instance that every query of the store returns."""
 
     #: The name of its server group.
     server_group: str | None

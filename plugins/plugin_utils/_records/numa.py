@@ -47,7 +47,7 @@ class _Placed(TypedDict):
     shared: list[int]
     #: {vCPU as text: CPU of the host}.
     pins: dict[str, int]
-    #: CPUs of the emulator alone.
+    #: CPUs that only the emulator uses.
     reserved: list[int]
 
 

@@ -11,9 +11,9 @@ _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 
 
 def host_anchor(name: str, number: int) -> str:
-    """Return the id of a host's row; usual names have the same id in every page.
+    """Return the id of a host's row: the name of the host, so that each page has the same id.
 
-    :param number: the place of the host, for a name that is not possible in an id.
+    :param number: the place of the host in the page, for a name that an id cannot have.
     """
     return f"host-{name}" if _PLAIN.match(name) else f"host-~{number}"
 

@@ -274,7 +274,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _cell(value: Any) -> str:
-    """Write a value in the form of the templates, and text as a name."""
+    """Return a value in the form of the templates; a text is treated as a name."""
     return _value(_name(value) if isinstance(value, str) else value)
 
 

@@ -105,7 +105,7 @@ class HostFilter(Component):
     def distance(self, states: HostStates, spec: RequestSpec, index: int) -> float:
         """Return the distance of row ``index`` from passing: about 0 is near, 1 and more is far.
 
-        It only orders the near misses. A filter with a yes-or-no rule keeps this 1.
+        It only orders the near misses. A filter with a yes-or-no rule does not override this.
         """
         return 1.0
 

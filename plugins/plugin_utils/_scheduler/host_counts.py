@@ -34,7 +34,7 @@ class HostCounts:
             del self._counts[host]
 
     def hosts_with(self, least: int) -> list[int]:
-        """Return the hosts with at least this count, which is above 0."""
+        """Return the hosts with a count of at least ``least``, which must be above 0."""
         return [host for host, count in self._counts.items() if count >= least]
 
     def by_host(self) -> IntArray:

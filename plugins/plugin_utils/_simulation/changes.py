@@ -26,7 +26,8 @@ SELECTORS = ("hosts", "aggregate", "availability_zone")
 #: The keys of a change that adds hosts; all other keys are those for a node of the module
 #: compute_node.
 _OF_ADDED = ("like", "count", "name")
-#: Keys of such a node that a change cannot set: ``name`` sets the names, and a new host is empty.
+#: Keys that a change which adds hosts cannot set: ``name`` gives the names, and a new host has no
+#: domains.
 _GIVEN_BY_NAME = {"host", "hypervisor_hostname", "hypervisor", "domains"}
 
 

@@ -317,7 +317,9 @@ class _Use:
         return sorted(entries, key=lambda each: (each["guest"], each["host"]))
 
     def _near(self, guest: GuestCell) -> set[int]:
-        """Return the cell of a guest on huge pages by its floating vCPUs.
+        """Return the one cell of the host that has all CPUs of a guest cell's vCPUs, as a set.
+
+        The set is empty if the CPUs are in several cells, and for a guest without huge pages.
 
         It is needed if the guest does not name the cell of its memory.
 

@@ -4,7 +4,7 @@
 """The knowledge of all instances: a new store, or a store restored from a backup, may lack some
 instances that run.
 
-With such a store a run could build these a second time, start an instance a second time that runs
+With such a store a run could build these a second time, start a second time an instance that runs
 on an unread host, or remove files that are needed there. So none of these actions is done before
 every host has been read since the store was made or restored. A backup does not restore the
 following data; they show a restored store:
@@ -291,8 +291,8 @@ def witness(connection: Connection) -> None:
             os.fsync(file.fileno())
         os.replace(part, path)
     except OSError:
-        # Without the file the next claim takes the store for a restored one; an old file would hide
-        # a restore.
+        # If the file is missing, the next claim takes the store for a restored one. If the file is
+        # old, a restore is not noticed.
         with contextlib.suppress(OSError):
             os.unlink(path)
 

@@ -16,7 +16,7 @@ from ..schema import tables
 
 
 def condition(labels: sa.ColumnElement[Any], selector: Selector) -> sa.ColumnElement[bool]:
-    """Write the condition that a selector selects a row.
+    """Return the SQL condition for the rows that a selector selects.
 
     :param labels: the column of its labels.
     """

@@ -70,7 +70,7 @@ def read(connection: Connection, taking: Collection[str]) -> list[ClassTotal]:
         .join(classes, classes.c.id == inventories.c.class_id)
         .join(trees, trees.c.id == root)
         .outerjoin(nodes, nodes.c.uuid == trees.c.uuid)
-        # As in host_columns, such a node has no room.
+        # A node that is not reported has no room, as in host_columns.
         .where(sa.func.coalesce(nodes.c.reported, sa.true()))
         .group_by(nodes.c.host, classes.c.name)
     )
