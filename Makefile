@@ -32,9 +32,7 @@ lab-down:  ## stop the lab and remove everything of it
 ready:
 	@tests/setup/ready.sh
 
-test: ready  ## linters, unit tests, tests in the lab: about 15 minutes on two quiet cores
-	@$(MAKE) --no-print-directory test-unit test-core-quick
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=line lint test-lab
+test: ready lint test-unit test-core-quick test-lab  ## linters, unit tests, tests in the lab: under 20 minutes
 	@.venv/bin/python tests/setup/seen.py make test
 
 # What cannot run is a failure here.

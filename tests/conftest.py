@@ -56,6 +56,7 @@ SAMPLED = (
 #: Folders and files that take long too, with runs of ansible-playbook or many stores. A run with a
 #: sample tries one in eight of their tests.
 PLAYED = (
+    "tests/properties/hosts/",
     "tests/properties/lookups/test_lookups.py::",
     "tests/properties/playbooks/",
     "tests/properties/scheduling/test_bad_",
@@ -63,8 +64,7 @@ PLAYED = (
     "tests/properties/scheduling/test_fit_properties.py::",
     "tests/properties/scheduling/test_more_properties.py::",
     "tests/properties/scheduling/test_plan_properties.py::",
-    "tests/properties/store/test_everything_together.py::",
-    "tests/properties/store/test_pooler.py::",
+    "tests/properties/store/",
     "tests/properties/test_community_package.py::",
     "tests/properties/test_report_in_a_browser.py::",
     "tests/properties/test_said_once.py::",
@@ -75,6 +75,8 @@ PLAYED = (
     "tests/unit/ansible_border/test_terminal.py::",
     "tests/unit/conductor/",
     "tests/unit/migrations/test_limits.py::",
+    "tests/unit/modules/test_domain_files.py::",
+    "tests/unit/modules/test_image_file.py::",
     "tests/unit/placement/test_audit.py::",
     "tests/unit/placement/test_claims.py::",
     "tests/unit/placement/test_resource_providers.py::",
