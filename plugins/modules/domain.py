@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: domain
 short_description: Create, define, start, stop or remove one libvirt domain with its disks
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - The drover.compute authors (@drover-compute)
 description:

@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: host
 short_description: Enable or disable a host for the scheduler, rename it or remove it
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - The drover.compute authors (@drover-compute)
 description:

@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: lease
 short_description: Reserve a host for one run
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - The drover.compute authors (@drover-compute)
 description:

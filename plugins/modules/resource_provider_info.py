@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: resource_provider_info
 short_description: Show resource providers with their inventories, use, traits and aggregates
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
