@@ -63,12 +63,12 @@ class ActionModule(ConductorAction[Args]):
         state, name = args["state"] or None, args["snapshot"] or None
         if state is not None and name is None:
             raise DroverError(
-                "Which snapshot? Set drover_snapshot_name (option snapshot) to its name. Nothing"
-                " was done."
+                "No snapshot is named. Set drover_snapshot_name (option snapshot) to its name."
+                " Nothing was done."
             )
         if state is None and name is not None:
             raise DroverError(
-                f"What is to be done with the snapshot {name}? Set drover_snapshot_state (option"
+                f"The snapshot {name} is named without a state. Set drover_snapshot_state (option"
                 " state) to present, absent or reverted. Nothing was done."
             )
         chosen = selecting.instances(self.store(args, task_vars), args, self.show)

@@ -129,7 +129,7 @@ class Modules:
         domain = here.domains.get(args["uuid"])
         if args.get("order") in here.withdrawn:
             raise Refused(
-                f"what was to be done on {self.host} was withdrawn by a later run",
+                f"the order on {self.host} was withdrawn by a later run",
                 domain is not None,
             )
         if domain is None:

@@ -50,9 +50,9 @@ def reboot(conn: Any, domain: Any, timeout: float, hard: bool) -> None:
             domain.reboot(0)
         if watch is not None and not _has_begun(domain, seen, timeout):
             raise LibvirtProblem(
-                f"{domain.name()} on {host_name()} did not reboot within {timeout} s: its guest"
-                " does not heed the request. Reboot it from inside, give it more time, or reboot"
-                " it hard."
+                f"{domain.name()} on {host_name()} did not reboot within {timeout} s, because its"
+                " guest ignored the request. Reboot it from inside, give it more time, or reboot it"
+                " hard."
             )
     finally:
         if watch is not None:

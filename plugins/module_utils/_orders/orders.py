@@ -69,9 +69,7 @@ def refuse_withdrawn(records: Records, uuid: str, name: str, order: str | None) 
     :raises LibvirtProblem: the list of withdrawn orders cannot be read.
     """
     if order is not None and order in read_withdrawn(records, uuid):
-        raise Withdrawn(
-            f"what was to be done with {name} on {host_name()} was withdrawn by a later run"
-        )
+        raise Withdrawn(f"the order for {name} on {host_name()} was withdrawn by a later run")
 
 
 def may_begin(records: Records, uuid: str, order: str | None) -> bool:

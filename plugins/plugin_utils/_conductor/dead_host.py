@@ -298,9 +298,8 @@ def _why_used(
             if user is not None:
                 return (
                     f"its disk {disk['source']} is one of {user['name'] or user['uuid']} on"
-                    f" {user['host']} too, and both would write to it: take it out of that domain"
-                    " or remove that domain, if it is not the one that is to go on, and run this"
-                    " again"
+                    f" {user['host']} too, and both would write to it: take it out of that domain,"
+                    " or remove that domain if it is the wrong one, and run this again"
                 )
     return None
 

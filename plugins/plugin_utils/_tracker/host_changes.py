@@ -113,8 +113,9 @@ def _refuse_change(
     sentences = list(under_way)
     if on_it and what == "not removed":
         sentences.append(
-            f"the store has {some(on_it)} on it. Move what it has (drover.compute.drain); if it is"
-            " dead, drover.compute.evacuate; what is to go, drover.compute.instance_delete"
+            f"the store has {some(on_it)} on it. Move its instances with drover.compute.drain,"
+            " restart them elsewhere with drover.compute.evacuate if the host is dead, or delete"
+            " them with drover.compute.instance_delete"
             + (
                 ". Of one that was lost with the machine, such as "
                 f'{on_it[0]}: ansible localhost -m drover.compute.allocation -a \'{{"state":'

@@ -130,8 +130,8 @@ def test_an_order_that_is_open_holds_the_instance_until_this_is_run_again(url, t
 @pytest.mark.parametrize(
     "given, said",
     [
-        ({"state": "present"}, "Which snapshot?"),
-        ({"name": "one"}, "What is to be done with the snapshot one?"),
+        ({"state": "present"}, "No snapshot is named."),
+        ({"name": "one"}, "The snapshot one is named without a state."),
         ({"state": "reverted", "name": "two"}, "has no snapshot 'two': it has none"),
         ({"state": "present", "name": "../two"}, "cannot be the name of a snapshot"),
         ({"instances": []}, "Which instances?"),
