@@ -70,10 +70,9 @@ def run(command, seconds, source=None, busy=None):
     except subprocess.TimeoutExpired:
         return None, f"not done in {seconds} s"
     # A program that was killed at its limit may have written a part of its output.
-    killed = done.returncode < 0
-    return (
-        None if killed or not (done.stdout or done.returncode == 0) else done.stdout
-    ), done.stderr
+    if done.returncode < 0 or (done.returncode and not done.stdout):
+        return None, done.stderr
+    return done.stdout, done.stderr
 
 
 def one(case, options):

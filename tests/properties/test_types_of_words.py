@@ -96,6 +96,13 @@ def test_an_unknown_word_is_found():
     assert "completed" in KNOWN
 
 
+def test_a_restart_has_the_same_words_on_both_sides():
+    """The records of the controller do not import the code that restarts."""
+    statuses = importlib.import_module(f"{PACKAGE}.plugin_utils._records.statuses")
+    restarted = importlib.import_module(f"{PACKAGE}.module_utils._restart.restart").Restarted
+    assert typing.get_type_hints(restarted)["status"] == statuses.RestartStatus
+
+
 @pytest.mark.parametrize("name", ACTIONS)
 def test_the_arguments_of_an_action_have_the_names_of_its_options(name):
     action = importlib.import_module(f"{PACKAGE}.action.{name}").ActionModule

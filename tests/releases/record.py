@@ -14,7 +14,6 @@ from __future__ import annotations
 import importlib
 import json
 import pathlib
-import re
 import sys
 from typing import Any
 
@@ -32,6 +31,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border imp
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import (  # noqa: E402
     tables,
 )
+from ansible_collections.drover.compute.tests.pages import options  # noqa: E402
 from ansible_collections.drover.compute.tests.unit.awx import shipped  # noqa: E402
 
 FOLDER = pathlib.Path(__file__).resolve().parent
@@ -65,14 +65,7 @@ def _options(kind: str) -> dict[str, list[str]]:
     """Return the options of public plugins: {plugin: names}."""
     plugins = {}
     for path in sorted((ROOT / "plugins" / kind).glob("[a-z]*.py")):
-        text = re.search(r'DOCUMENTATION = r?"""(.*?)"""', path.read_text(), re.DOTALL)
-        assert text is not None, path
-        documented = yaml.safe_load(text.group(1))
-        options = dict(documented.get("options") or {})
-        for fragment in documented.get("extends_documentation_fragment") or ():
-            if fragment.startswith("drover."):
-                options.update(shipped.fragment(fragment).get("options") or {})
-        plugins[path.stem] = sorted(options)
+        plugins[path.stem] = sorted(options.documented(f"{kind}/{path.name}"))
     return plugins
 
 

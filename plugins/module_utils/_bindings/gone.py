@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import shlex
 
-from .._domain.facts import DomainDisk
-from .reading import BindingFacts
+from .._domain.facts import BindingFacts, DomainDisk
 from .table import NEVER, STARTS
 
 

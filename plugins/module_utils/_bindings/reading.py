@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element
 
 from .._domain.definition import parse_hostdev, parse_interface, source_of
+from .._domain.facts import BindingFacts
 from .._libvirt.xml import integer, parse, pci_address, size_bytes
 from .._storage.sources import is_here, server_here
 from . import table
@@ -108,20 +109,6 @@ def in_the_way(bindings: Sequence[Binding], live: bool) -> list[Binding]:
     :param live: True if it would move while it runs.
     """
     return [each for each in bindings if each.move == NEVER or each.move == (OFF if live else LIVE)]
-
-
-class BindingFacts(TypedDict):
-    """A binding as a fact of a domain. ``what`` and ``way_out`` are clauses."""
-
-    what: str
-    way_out: str
-    move: str
-    evacuation: str
-    only: str
-    #: The address of the host that the guest listens on.
-    address: str | None
-    #: A shutdown loses something.
-    keep_running: bool
 
 
 def as_facts(bindings: Sequence[Binding]) -> list[BindingFacts]:

@@ -142,6 +142,11 @@ class Attachable:
         found = self.find(root)
         return None if found is None else device_xml.facts_of(found)
 
+    def _disk_in(self, root: Element) -> DomainDisk | None:
+        """Return the facts of a disk or drive from a form of the domain."""
+        found = self.find(root)
+        return None if found is None else parse_disk(found)
+
     def _refuse_odd_target(self, target: str, bus: str) -> None:
         """Refuse a target for a new device that its bus does not have."""
         begin = device_xml.TARGETS[bus]
@@ -324,8 +329,7 @@ class ImageDisk(Attachable):
         return bool(own.kept)
 
     def facts(self, root: Element) -> DomainDisk | None:
-        found = self.find(root)
-        disk = None if found is None else parse_disk(found)
+        disk = self._disk_in(root)
         if disk is not None:
             size = self.given["size_gb"]
             sizes = (
@@ -597,8 +601,7 @@ class Cdrom(Attachable):
         drive[:], drive.attrib = changed[:], changed.attrib
 
     def facts(self, root: Element) -> DomainDisk | None:
-        found = self.find(root)
-        disk = None if found is None else parse_disk(found)
+        disk = self._disk_in(root)
         if disk is not None:
             DiskFacts(read_mounts("/"), [], self.conn).add([disk])
         return disk

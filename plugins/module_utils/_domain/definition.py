@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
+from typing import get_args
 from xml.etree.ElementTree import Element
 
 from .._libvirt.xml import child_text, integer, parse, pci_address, size_bytes
@@ -41,17 +42,8 @@ VNC_PASSWORD = 8
 #: The modes of a guest's CPU.
 CPU_MODES = ("custom", "host-model", "host-passthrough", "maximum")
 
-#: The values of virDomainState, in the words of ``virsh domstate`` without spaces.
-STATES: tuple[PowerState, ...] = (
-    "nostate",
-    "running",
-    "blocked",
-    "paused",
-    "shutdown",
-    "shutoff",
-    "crashed",
-    "pmsuspended",
-)
+#: The values of virDomainState: the place of a word is libvirt's number of the state.
+STATES: tuple[PowerState, ...] = get_args(PowerState)
 
 
 def state_name(number: int) -> PowerState:

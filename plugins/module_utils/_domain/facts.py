@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import Literal, TypedDict
 
-#: The power states of a domain in libvirt, in the words of ``virsh domstate`` without spaces.
+#: The power states of a domain in libvirt, in the words of ``virsh domstate`` without spaces and in
+#: the order of virDomainState.
 PowerState = Literal[
     "nostate",
     "running",
@@ -181,13 +182,11 @@ class NumaFacts(NumaBound):
     locked: bool
 
 
-class DomainFacts(TypedDict):
-    """The content of domain XML."""
+class DomainContent(TypedDict):
+    """The size and the devices of a domain."""
 
-    uuid: str | None
     name: str
     title: str | None
-    type: str | None
     #: The maximum.
     vcpus: int
     memory_mb: int
@@ -197,3 +196,29 @@ class DomainFacts(TypedDict):
     numa: NumaFacts | None
     #: The texts below ``<drover:instance>``.
     metadata: dict[str, str]
+
+
+class DomainFacts(DomainContent):
+    """The content of domain XML."""
+
+    uuid: str | None
+    type: str | None
+
+
+class BindingFacts(TypedDict):
+    """A reason that binds a guest to its host, as the module hypervisor_info reports it.
+
+    ``what``: the reason; ``way_out``: the remedy; both are clauses. move: never (no move), off
+    (only while shut off), live (only while it runs) or looked_up (the destination decides).
+    evacuation: starts or lost. only: running or next_start, if only one of its two definitions has
+    the reason; else empty. address: the address of a host that it listens on. keep_running: True if
+    a shutdown loses something.
+    """
+
+    what: str
+    way_out: str
+    move: str
+    evacuation: str
+    only: str
+    address: str | None
+    keep_running: bool

@@ -17,8 +17,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .._bindings import gone
-from .._bindings.reading import BindingFacts
-from .._domain.facts import DiskLayer, DomainDisk, OtherFile
+from .._domain.facts import BindingFacts, DiskLayer, DomainDisk, OtherFile
 from .._files import access, block_devices, digests
 from .._files.mounts import Mount
 from .._storage import backing, kinds

@@ -11,23 +11,19 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from .._bindings.reading import BindingFacts
 from .._domain.facts import (
+    BindingFacts,
+    DomainContent,
     DomainDisk,
-    HostdevFacts,
-    InterfaceFacts,
-    NumaFacts,
     OtherFile,
     PowerState,
 )
 
 
-class HostDomain(TypedDict, total=False):
+class HostDomain(DomainContent, total=False):
     """The facts of a domain and its disks on this host."""
 
     uuid: str
-    name: str
-    title: str | None
     state: PowerState
     persistent: bool
     autostart: bool
@@ -35,13 +31,6 @@ class HostDomain(TypedDict, total=False):
     snapshots: bool
     #: Names of snapshots that no other host can have; None if they are not known.
     fixed_snapshots: list[str] | None
-    vcpus: int
-    memory_mb: int
-    disks: list[DomainDisk]
-    interfaces: list[InterfaceFacts]
-    hostdevs: list[HostdevFacts]
-    numa: NumaFacts | None
-    metadata: dict[str, str]
     #: None for a domain that is off.
     running_vcpus: int | None
     running_memory_mb: int | None

@@ -32,7 +32,7 @@ GIB = 2**30
 QEMU_IMG_TIMEOUT = 120
 
 #: The seconds between two checks for a reason to stop a long-running program.
-HEED = 0.2
+LOOK_EVERY = 0.2
 
 #: The greatest size in bytes of an image without data, for disks of any size.
 FRESH = 4 * 2**20
@@ -470,7 +470,7 @@ def _run(
         out, err = (
             program.communicate(timeout=limit or QEMU_IMG_TIMEOUT)
             if why_not is None
-            else _heed(program, doing, why_not)
+            else _wait_or_stop(program, doing, why_not)
         )
     except BaseException as exc:
         program.kill()
@@ -486,13 +486,13 @@ def _run(
     return program.returncode, out, err
 
 
-def _heed(
+def _wait_or_stop(
     program: subprocess.Popen[str], doing: str, why_not: Callable[[], str | None]
 ) -> tuple[str, str]:
     """Wait until a program ends, or until ``why_not`` returns a reason to stop it."""
     while True:
         try:
-            return program.communicate(timeout=HEED)
+            return program.communicate(timeout=LOOK_EVERY)
         except subprocess.TimeoutExpired:
             reason = why_not()
             if reason is not None:

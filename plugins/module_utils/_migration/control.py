@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypedDict
 
 from .._bindings import gone
-from .._bindings.reading import BindingFacts
+from .._domain.facts import BindingFacts
 from .._files import detach
 from .._libvirt import binding
 from .._libvirt.binding import LibvirtProblem, libvirt

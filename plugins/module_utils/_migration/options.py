@@ -11,9 +11,9 @@ refused before anything is written, and by the module on the hypervisor.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import cast
+from typing import cast, get_args
 
-from .._ownership.move_record import Options
+from .._ownership.move_record import Compression, CopyStorage, OnTimeout, Options
 
 #: An option that is not given is None, so that a policy can be laid over the options of a task.
 SPEC: dict[str, dict[str, object]] = {
@@ -23,11 +23,11 @@ SPEC: dict[str, dict[str, object]] = {
     "post_copy": {"type": "bool"},
     "tls": {"type": "bool"},
     "tunnelled": {"type": "bool"},
-    "compression": {"type": "str", "choices": ["xbzrle", "zlib", "zstd"]},
+    "compression": {"type": "str", "choices": list(get_args(Compression))},
     "max_downtime_ms": {"type": "int"},
     "timeout_per_gib": {"type": "int"},
-    "on_timeout": {"type": "str", "choices": ["abort", "post_copy", "pause", "shutdown"]},
-    "copy_storage": {"type": "str", "choices": ["auto", "never", "always"]},
+    "on_timeout": {"type": "str", "choices": list(get_args(OnTimeout))},
+    "copy_storage": {"type": "str", "choices": list(get_args(CopyStorage))},
 }
 
 #: Nova's, in seconds.

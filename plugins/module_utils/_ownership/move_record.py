@@ -19,6 +19,8 @@ Status = Literal["running", "completed", "failed", "cancelled", "conflict", "los
 Phase = Literal["checking", "waiting", "preparing", "migrating", "verifying", "cleaning", "done"]
 #: The action at the end of the time limit of a live move.
 OnTimeout = Literal["abort", "post_copy", "pause", "shutdown"]
+Compression = Literal["xbzrle", "zlib", "zstd"]
+CopyStorage = Literal["auto", "never", "always"]
 #: The state of an instance before its move.
 Before = Literal["running", "paused", "shutoff"]
 #: How the writable storage of an instance moves.
@@ -40,11 +42,11 @@ class Options(TypedDict, total=False):
     post_copy: bool | None
     tls: bool | None
     tunnelled: bool | None
-    compression: Literal["xbzrle", "zlib", "zstd"] | None
+    compression: Compression | None
     max_downtime_ms: int | None
     timeout_per_gib: int | None
     on_timeout: OnTimeout | None
-    copy_storage: Literal["auto", "never", "always"] | None
+    copy_storage: CopyStorage | None
 
 
 class PciPair(TypedDict):

@@ -22,7 +22,7 @@ from .._records.outcomes import Copies
 from .._records.plans import Move
 from .._store.database import bulk, clock
 from .._store.database.sql import Connection, Row, sa
-from .._store.instances import files, migrations_open, orders
+from .._store.instances import files, instances, migrations_open, orders
 from .._store.instances.migrations_open import EVACUATION, RESIZE
 from .._store.runs import actions
 from .._store.schema import tables
@@ -151,7 +151,7 @@ def _open_migration(
     shown: bool = False,
 ) -> OpenedMigration:
     group = server_groups.of_instance(connection, instance_uuid)
-    instance = bulk.hold(connection, tables.instances, "uuid", [instance_uuid]).get(instance_uuid)
+    instance = instances.hold(connection, instance_uuid)
     if instance is None or instance.compute_node_id is None:
         raise DroverError(
             f"Instance {instance_uuid} is not on any host the store knows. Run"
@@ -514,7 +514,7 @@ def _to_end(
 
 
 def _hold_instance(connection: Connection, migration: Row) -> None:
-    bulk.hold(connection, tables.instances, "uuid", [migration.instance_uuid])
+    instances.hold(connection, migration.instance_uuid)
 
 
 def _set_status(

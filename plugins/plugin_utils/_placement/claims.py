@@ -21,7 +21,7 @@ from .._records.claims import Alternate, Claim, ClaimedPools, ClaimRequest
 from .._store.database import bulk
 from .._store.database.sql import Connection, Row, sa
 from .._store.hosts import looks
-from .._store.instances import evacuations, files, orders
+from .._store.instances import evacuations, files, instances, orders
 from .._store.runs import actions, decisions
 from .._store.schema import tables
 from . import (
@@ -275,7 +275,7 @@ def reclaim(
     """
     certainty.require(proof)
     groups = server_groups.of_instance(connection, uuid)
-    instance = bulk.hold(connection, tables.instances, "uuid", [uuid]).get(uuid)
+    instance = instances.hold(connection, uuid)
     if instance is None:
         raise _unknown_instance(uuid)
     _refuse_moving(connection, [uuid])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from ansible_collections.drover.compute.plugins.module_utils._domain.facts import BindingFacts
 from ansible_collections.drover.compute.plugins.module_utils._ownership.move_record import Options
 
 from .claims import Allocations
@@ -64,23 +65,8 @@ class Disk(TypedDict, total=False):
     bus: str | None
 
 
-class Binding(TypedDict):
-    """A reason that binds a guest to its host, as the module hypervisor_info reports it.
-
-    ``what``: the reason; ``way_out``: the remedy; both are clauses. move: never (no move), off
-    (only while shut off), live (only while it runs) or looked_up (the destination decides).
-    evacuation: starts or lost. only: running or next_start, if only one of its two definitions has
-    the reason; else empty. address: the address of a host that it listens on. keep_running: True if
-    a shutdown loses something.
-    """
-
-    what: str
-    way_out: str
-    move: str
-    evacuation: str
-    only: str
-    address: str | None
-    keep_running: bool
+#: A reason that binds a guest to its host, as the module hypervisor_info reports it.
+Binding = BindingFacts
 
 
 class HostDevice(TypedDict, total=False):

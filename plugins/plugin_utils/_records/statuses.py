@@ -7,22 +7,15 @@ from __future__ import annotations
 
 from typing import Literal
 
+from ansible_collections.drover.compute.plugins.module_utils._domain import facts
+from ansible_collections.drover.compute.plugins.module_utils._ownership import move_record
+
 #: The state of the service of a host. unreported: no discovery reports the host any more.
 UpState = Literal["up", "down", "unreported"]
 #: A host that is disabled gets no new instances.
 ServiceStatus = Literal["enabled", "disabled"]
 
-#: The power states of a domain in libvirt, in the words of ``virsh domstate`` without spaces.
-PowerState = Literal[
-    "nostate",
-    "running",
-    "blocked",
-    "paused",
-    "shutdown",
-    "shutoff",
-    "crashed",
-    "pmsuspended",
-]
+PowerState = facts.PowerState
 
 #: The status of a migration in the store. finished: a resize that waits to be confirmed. done: an
 #: evacuation whose instance runs elsewhere, while its room at the dead host is still held.
@@ -39,15 +32,12 @@ MigrationStatus = Literal[
 ]
 MigrationType = Literal["live-migration", "migration", "evacuation", "resize"]
 
-#: The status of a move on its source. The place of the instance is not known after conflict and
-#: lost.
-MoveStatus = Literal["running", "completed", "failed", "cancelled", "conflict", "lost"]
+#: The status and the step of a move on its source. After conflict and lost, the place of the
+#: instance is not known.
+MoveStatus = move_record.Status
 #: The result of a move for people, also of one that another run ended or that would be aborted.
 MoveResult = Literal[MoveStatus, MigrationStatus, "would be aborted"]
-#: The step of a move on its source. Up to ``waiting`` nothing has begun.
-MovePhase = Literal[
-    "checking", "waiting", "preparing", "migrating", "verifying", "cleaning", "done"
-]
+MovePhase = move_record.Phase
 
 #: The result of a drain for one host. maintenance: nothing runs there. disabled: instances that
 #: cannot move still run there. planned: nothing was changed.

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 from .._records.overview import DayCount, MigrationRow
 from .._records.statuses import MigrationStatus
@@ -22,7 +22,7 @@ UNDER_WAY: tuple[MigrationStatus, ...] = ("accepted", "running", "finished")
 #: A person, or a check before the move, requested this.
 UNDONE: tuple[MigrationStatus, ...] = ("cancelled", "reverted")
 Outcome = Literal["well", "open", "undone", "failed"]
-OUTCOMES: tuple[Outcome, ...] = ("well", "open", "undone", "failed")
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 #: The names of the types for people.
 TYPES = {"live-migration": "live", "migration": "cold"}
 

@@ -22,7 +22,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from ansible_collections.drover.compute.plugins.module_utils._libvirt.drivers import DRIVERS
 from ansible_collections.drover.compute.plugins.module_utils._storage import kinds
@@ -32,6 +32,7 @@ from .._common.errors import DroverError
 from .._common.validation import MOST, check_uuid, check_whole, is_host_name, is_whole, shown
 from .._records.hosts import Occupant
 from .._records.node_fields import NODE_FIELDS, NUMBER, TEXT, NodeField
+from .._records.statuses import PowerState
 from . import hardware_facts
 from .facts import CheckedDomain, CheckedReport, CpuFacts, HostFacts, KvmFacts, StorageFacts
 
@@ -48,16 +49,7 @@ BINDING_WORDS = {
     "only": ("", "running", "next_start"),
 }
 # The words of the module hypervisor_info.
-STATES = (
-    "nostate",
-    "running",
-    "blocked",
-    "paused",
-    "shutdown",
-    "shutoff",
-    "crashed",
-    "pmsuspended",
-)
+STATES: tuple[PowerState, ...] = get_args(PowerState)
 POOL_STATES = ("inactive", "building", "running", "degraded", "inaccessible", "unknown")
 
 FILE_TYPES = tuple(

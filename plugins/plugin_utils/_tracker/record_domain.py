@@ -9,11 +9,9 @@ from typing import Any
 
 from .._common.errors import DroverError
 from .._placement import allocations
-from .._store.database import bulk
 from .._store.engine import Connection
 from .._store.hosts import compute_nodes
 from .._store.instances import files, instances
-from .._store.schema import tables
 from .domain import DomainReport, needs
 from .record_hardware import Hardware
 
@@ -26,8 +24,8 @@ def record_built(
     :returns: True when the store did not know it yet.
     :raises DroverError: the instance has no claim on that host.
     """
-    _hold(connection, uuid)
-    row = instances.concerned(connection, [uuid], []).get(uuid)
+    # A second run that records the instance waits: both replace the rows of its domain.
+    row = instances.hold(connection, uuid)
     node = instances.place(connection, uuid)
     if row is None or node is None or node.host != host:
         where = node.host if node is not None else "no host"
@@ -51,16 +49,11 @@ def record_seen(
     connection: Connection, uuid: str, host: str, domain: DomainReport, now: float
 ) -> None:
     """Record the new report of a host on an instance, if the instance is recorded there."""
-    _hold(connection, uuid)
+    instances.hold(connection, uuid)
     node = instances.place(connection, uuid)
     if node is not None and node.host == host:
         _write_domain(connection, node, domain, now)
         instances.set_labels(connection, uuid, domain["labels"])
-
-
-def _hold(connection: Connection, uuid: str) -> None:
-    """Let a second run wait that records the same instance: both replace the rows of its domain."""
-    bulk.hold(connection, tables.instances, "uuid", [uuid])
 
 
 def _write_domain(connection: Connection, node: Any, domain: DomainReport, now: float) -> None:

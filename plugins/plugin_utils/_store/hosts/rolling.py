@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import get_args
 
 from ..._records.outcomes import RollingRecord
 from ..._records.statuses import RollingStage
@@ -14,18 +15,7 @@ from ..schema import tables
 from . import services
 
 #: The stages of a host, in this order. The store has a stage before it begins.
-STAGES: tuple[RollingStage, ...] = (
-    "waiting",
-    "before_drain",
-    "drain",
-    "after_drain",
-    "reboot",
-    "after_reboot",
-    "enable",
-    "after_enable",
-    "back",
-    "done",
-)
+STAGES: tuple[RollingStage, ...] = get_args(RollingStage)
 
 
 def read(connection: Connection) -> list[RollingRecord]:

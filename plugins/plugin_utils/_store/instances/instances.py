@@ -31,6 +31,11 @@ def concerned(
     return {row.uuid: row for row in rows}
 
 
+def hold(connection: Connection, uuid: str) -> Row | None:
+    """Read an instance and lock it until the end of the transaction; None if there is none."""
+    return bulk.hold(connection, tables.instances, "uuid", [uuid]).get(uuid)
+
+
 def write(
     connection: Connection,
     wanted: Mapping[str, Mapping[str, Any]],

@@ -131,7 +131,7 @@ def end(connection: Connection, uuid: str, order: str | None) -> Row | None:
     :returns: the instance before the change; None if it is no longer in the store.
     :raises OrderOpen: another order was opened in its place.
     """
-    row = bulk.hold(connection, tables.instances, "uuid", [uuid]).get(uuid)
+    row = instances.hold(connection, uuid)
     if row is None:
         return None
     if row.order_uuid not in (None, order):
@@ -146,7 +146,7 @@ def end_with_host(connection: Connection, uuid: str) -> None:
     """Close the order of an instance that was restarted elsewhere because its host is dead: the
     order has no further effect.
     """
-    row = bulk.hold(connection, tables.instances, "uuid", [uuid]).get(uuid)
+    row = instances.hold(connection, uuid)
     if row is not None and row.task_state in ENDED_BY_EVACUATION:
         bulk.update(
             connection, tables.instances, [{"id": row.id, "task_state": None, "order_uuid": None}]
@@ -225,7 +225,7 @@ def hold_definitions(connection: Connection, names: Collection[str]) -> dict[str
 
 
 def _lock_instance(connection: Connection, uuid: str) -> Row:
-    row = bulk.hold(connection, tables.instances, "uuid", [uuid]).get(uuid)
+    row = instances.hold(connection, uuid)
     if row is None:
         raise DroverError(
             f"Instance {uuid} is not in the store. Run drover.compute.discover if it exists.",
