@@ -24,6 +24,9 @@ from .._ownership.move_record import FileEntry, Move, MoveRecord, Phase, Status
 from .._ownership.ownership import drop_state
 
 VERSION = 2
+#: The keys without which a record proves nothing. A release that did not have one of the other keys
+#: left it as it is in a new record.
+ESSENTIAL = ("version", "boot", "uuid", "move", "source_uri", "status", "phase", "started_at")
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
@@ -106,7 +109,7 @@ class Records:
         except (OSError, ValueError) as exc:
             reason = exc.strerror if isinstance(exc, OSError) else "it is damaged"
         else:
-            if record is None or (isinstance(record, dict) and "version" in record):
+            if record is None or _is_of_another_version(record) or _is_whole(record):
                 return ""
             reason = "it is damaged"
         return (
@@ -128,9 +131,9 @@ class Records:
             record = self._load_json(uuid)
         except (OSError, ValueError):
             return None
-        if not isinstance(record, dict) or record.get("version") != VERSION:
+        if not _is_whole(record) or record["version"] != VERSION:
             return None
-        return cast(MoveRecord, record)
+        return cast(MoveRecord, {**new_record(record["move"], record["source_uri"]), **record})
 
     def files_left(self, move: Move, source_uri: str) -> list[FileEntry]:
         """Return the files that moves from this source to this destination may have left there:
@@ -217,6 +220,14 @@ class Records:
             drop_state(self._path(uuid, "abort"))
         except OSError:
             pass
+
+
+def _is_whole(record: Any) -> bool:
+    return isinstance(record, dict) and set(ESSENTIAL) <= record.keys()
+
+
+def _is_of_another_version(record: Any) -> bool:
+    return isinstance(record, dict) and record.get("version", VERSION) != VERSION
 
 
 def new_record(move: Move, source_uri: str) -> MoveRecord:

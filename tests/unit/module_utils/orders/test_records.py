@@ -15,6 +15,7 @@ import uuid
 
 import pytest
 
+from ansible_collections.drover.compute.plugins.module_utils._migration import following
 from ansible_collections.drover.compute.plugins.module_utils._orders import records as module
 from ansible_collections.drover.compute.plugins.module_utils._orders.records import (
     Records,
@@ -144,3 +145,21 @@ def test_who_names_a_folder_has_locks_of_its_own(instance, tmp_path):
     assert Records(os.fspath(tmp_path / "b")).is_locked(instance)
     os.close(lock)
     assert not own_records.is_locked(instance)
+
+
+@pytest.mark.parametrize("key", sorted(new_record({**MOVE, "uuid": "u"}, "qemu:///system")))
+def test_a_record_without_one_of_its_keys_is_followed_or_said_to_be_damaged(
+    instance, tmp_path, key
+):
+    """A release that is older, or a person, may have written it."""
+    records = Records(str(tmp_path))
+    whole = new_record({**MOVE, "uuid": instance}, "qemu:///system")
+    whole["message"] = "as it was"
+    records.write(
+        {name: value for name, value in whole.items() if name != key} | {"uuid": instance}
+    )
+    (report,) = following.follow([{**MOVE, "uuid": instance}], "test:///none", records, 0)
+    if report["status"] == "lost":
+        assert key in module.ESSENTIAL and f"{instance}.json, cannot be read" in report["message"]
+    else:
+        assert report["kept"] == [] and report["leftovers"] == [] and report["percent"] == 0
