@@ -326,6 +326,10 @@ class World:
         self._reach(host)
         return answer
 
+    def are_cut(self):
+        """Return True if the network between the hypervisors is cut."""
+        return "sees" in vars(self.fleet)
+
     def _reach(self, host):
         if not (host.on and host.reached):
             raise AnsibleConnectionFailure(

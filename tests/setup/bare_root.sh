@@ -30,34 +30,14 @@ roots=${DROVER_BARE_ROOTS:-$HOME/.cache/bare-roots}
 base=$roots/$suite
 umask 022
 
-# What the machine needs to reach the archives, the root needs too.
-copy_settings() {
-    cp -L /etc/resolv.conf "$1/etc/resolv.conf"
-    apt-config dump | grep -E '^Acquire::https?::Proxy' >"$1/etc/apt/apt.conf.d/90proxy" || :
-    for file in /etc/pip.conf "$HOME/.config/pip/pip.conf"; do
-        [ ! -f "$file" ] || install -D -m 644 "$file" "$1$file"
-    done
-    mkdir -p "$1/usr/local/share/ca-certificates"
-    cp -r /usr/local/share/ca-certificates/. "$1/usr/local/share/ca-certificates/" 2>/dev/null || :
-}
-
-make_root() {
-    echo "bare_root: making $base"
-    rm -rf "$base" "$base.new"
-    debootstrap --variant=minbase "$suite" "$base.new"
-    copy_settings "$base.new"
-    chroot "$base.new" apt-get -q update
-    # shellcheck disable=SC2086
-    chroot "$base.new" env DEBIAN_FRONTEND=noninteractive apt-get -qy install --no-install-recommends $HAS
-    chroot "$base.new" apt-get clean
-    mv "$base.new" "$base"
-}
+. tests/setup/release.sh
 
 tests/setup/setup.sh bare
 mkdir -p "$roots"
 (
     flock 9
-    [ -d "$base" ] || make_root >"$base.log" 2>&1 || { tail -n 5 "$base.log" >&2; echo "bare_root: $suite cannot be made; see $base.log." >&2; exit 1; }
+    # shellcheck disable=SC2086
+    [ -d "$base" ] || make_release "$suite" "$base" $HAS >"$base.log" 2>&1 || { tail -n 5 "$base.log" >&2; echo "bare_root: $suite cannot be made; see $base.log." >&2; exit 1; }
 ) 9>"$base.lock"
 
 layer=$(mktemp -d "$roots/run.XXXXXX")

@@ -5,13 +5,16 @@
 #
 # The packages, and the steps that install them. setup.sh reads this file.
 
-# For the lab, for the tests' database, and for the environments, in this order.
-PACKAGES="
+# A hypervisor of the lab.
+HYPERVISOR="
     libvirt-daemon libvirt-daemon-driver-qemu libvirt-clients qemu-system-x86 qemu-utils
     ovmf swtpm swtpm-tools
     openssh-server openssh-client iproute2 mount util-linux procps tar
+    python3 python3-libvirt"
+# For the lab, for the tests' database, and for the environments, in this order.
+PACKAGES="$HYPERVISOR
     postgresql pgbouncer locales libvirt-l10n
-    python3 python3-venv python3-libvirt"
+    python3-venv"
 STORAGE="
     ceph-mon ceph-mgr ceph-osd ceph-mds ceph-fuse ceph-common qemu-block-extra libvirt-daemon-driver-storage-rbd
     tgt libvirt-daemon-driver-storage-iscsi-direct
@@ -19,6 +22,8 @@ STORAGE="
     nfs-ganesha nfs-ganesha-vfs rpcbind
     glusterfs-server libvirt-daemon-driver-storage-gluster
     lvm2"
+# Hosts of the lab with another release than the machine's.
+RELEASES="bullseye trixie sid jammy noble"
 EVENTS="prometheus prometheus-node-exporter"
 # Of these the packages that the release has. Since libvirt 11 the drivers have packages of their own; before they are parts of libvirt-daemon.
 DRIVERS="
@@ -44,14 +49,16 @@ step_storage() {
     install_packages $STORAGE $(known $STORAGE_DRIVERS)
 }
 
-# Each is made once; Ubuntu has no backports of Debian's, and the tests of what is missing are skipped.
+# Each is made once; the tests of what is missing are skipped.
 step_hosts() {
     install_packages sudo
-    for each in split_daemons:split-daemons newer_qemu:newer-qemu agent_guest:agent-guest; do
+    for each in split_daemons:split-daemons agent_guest:agent-guest; do
         [ -z "$(ls ".cache/${each#*:}" 2>/dev/null)" ] || continue
         say "making .cache/${each#*:}"
         quietly "tests/lab/${each%:*}.sh" || say "tests/lab/${each%:*}.sh failed: its tests are skipped"
     done
+    # shellcheck disable=SC2086
+    tests/lab/release_root.sh $RELEASES || say "tests/lab/release_root.sh failed: the tests of these releases are skipped"
 }
 
 step_events() {

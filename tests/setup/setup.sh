@@ -9,7 +9,7 @@
 #   setup.sh env        make .venv: Ansible, what the engine needs, the tests' tools
 #   setup.sh lint       make .venv-lint: the linters
 #   setup.sh storage    install the lab's storage: Ceph, iSCSI, NBD, NFS, GlusterFS, LVM
-#   setup.sh hosts      get what hosts of other kinds in the lab have: split daemons of libvirt, a newer QEMU, a guest with an agent
+#   setup.sh hosts      get what hosts of other kinds in the lab have: split daemons of libvirt, roots of other releases, a guest with an agent
 #   setup.sh events     install Java for ansible-rulebook, and Prometheus
 #   setup.sh browser    install Chromium, for the tests of the report's page
 #   setup.sh bare       install debootstrap, which makes the roots of bare_root.sh

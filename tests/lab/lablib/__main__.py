@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import concurrent.futures
 import contextlib
+import dataclasses
 import fcntl
 import os
 import pathlib
@@ -33,9 +34,9 @@ from .layout import (
     NoLabHere,
     as_root,
     find_programs,
-    newer_qemu,
     possible,
     programs,
+    release_root,
     run,
     split_daemons,
 )
@@ -60,7 +61,13 @@ def locked(layout: Layout) -> typing.Iterator[None]:
         yield
 
 
-def up(layout: Layout, count: int | None, kinds: dict[str, list[str]], servers: list[str]) -> None:
+def up(
+    layout: Layout,
+    count: int | None,
+    kinds: dict[str, list[str]],
+    releases: dict[str, str],
+    servers: list[str],
+) -> None:
     began = time.monotonic()
     find_programs()
     with locked(layout):
@@ -71,10 +78,11 @@ def up(layout: Layout, count: int | None, kinds: dict[str, list[str]], servers: 
                     f"The lab is up with {len(layout.hosts())} hosts; take it down first to have"
                     " another number."
                 )
-            if any(kinds.values()) and layout.hosts() != hosts_of(len(layout.hosts()), kinds):
+            wanted = hosts_of(len(layout.hosts()), kinds, releases)
+            if (any(kinds.values()) or releases) and layout.hosts() != wanted:
                 raise LabError("The lab is up with other kinds of host; take it down first.")
         except control.LabIsDown:
-            start_switch(layout, hosts_of(count or 3, kinds))
+            start_switch(layout, hosts_of(count or 3, kinds, releases))
         for_each(layout.hosts(), lambda host: power_on(layout, host))
         for_each(layout.hosts(), lambda host: check(layout, host))
         storage.up(layout, servers)
@@ -87,27 +95,33 @@ def up(layout: Layout, count: int | None, kinds: dict[str, list[str]], servers: 
     print(f"The lab is up: {names} ({time.monotonic() - began:.1f} s).")
 
 
-def hosts_of(count: int, kinds: dict[str, list[str]]) -> list[Host]:
+def hosts_of(count: int, kinds: dict[str, list[str]], releases: dict[str, str]) -> list[Host]:
     """Return the hosts of a new lab.
 
     :param kinds: {kind: the names of its hosts}.
+    :param releases: {name of a host: its release}; all others have DROVER_LAB_RELEASE, or the
+        machine's own root without it.
     :raises LabError: there is no host with a name, or its software is not installed.
     """
+    of_others = os.environ.get("DROVER_LAB_RELEASE", "")
     hosts = [
-        Host(number, **{kind: Host(number).name in names for kind, names in kinds.items()})
+        Host(
+            number,
+            **{kind: Host(number).name in names for kind, names in kinds.items()},
+            release=releases.get(Host(number).name, of_others),
+        )
         for number in range(1, count + 1)
     ]
-    if unknown := sorted(
-        {name for names in kinds.values() for name in names} - {host.name for host in hosts}
-    ):
+    named = {name for names in (*kinds.values(), releases) for name in names}
+    if unknown := sorted(named - {host.name for host in hosts}):
         raise LabError(
             f"The lab has no host {', '.join(unknown)}. Its hosts:"
             f" {', '.join(host.name for host in hosts)}."
         )
     if kinds.get("split"):
         split_daemons()
-    if kinds.get("newer_qemu"):
-        newer_qemu()
+    for release in sorted({host.release for host in hosts} - {""}):
+        release_root(release)
     return hosts
 
 
@@ -331,6 +345,45 @@ def install(layout: Layout) -> None:
         )
 
 
+def releases_of(words: list[str]) -> dict[str, str]:
+    """Return the releases of hosts, by their names, as the command line has them.
+
+    :raises LabError: a word is not HOST=RELEASE.
+    """
+    for word in words:
+        if not all(word.partition("=")[::2]):
+            raise LabError(f"--host {word}: write HOST=RELEASE, as in kvm3=trixie.")
+    return dict(word.split("=", 1) for word in words)
+
+
+def upgrade(layout: Layout, host: Host, release: str) -> None:
+    """Give a host the root of another release. Its definitions, disks, keys and uuid stay.
+
+    :raises LabError: the host is on.
+    """
+    release_root(release)
+    with locked(layout):
+        if control.ask(layout, "status", timeout=10)[host.name]:
+            raise LabError(f"{host.name} is on; switch it off first, then give it the new release.")
+        newer = dataclasses.replace(host, release=release)
+        package = os.fspath(pathlib.Path(__file__).parents[1])
+        # The folders of hosts belong to root.
+        run(
+            *as_root(),
+            "env",
+            f"PYTHONPATH={package}",
+            "PYTHONDONTWRITEBYTECODE=1",
+            "/usr/bin/python3",
+            "-m",
+            "lablib.host_root",
+            layout.folder,
+            host.name,
+            release,
+        )
+        layout.save([newer if each == host else each for each in layout.hosts()])
+    print(f"{host.name} has {release} when it is switched on.")
+
+
 def become_ssh(layout: Layout, host: Host, words: list[str]) -> None:
     control.ask(layout, "status", timeout=10)
     command = ssh(layout, host)
@@ -341,7 +394,9 @@ def become_ssh(layout: Layout, host: Host, words: list[str]) -> None:
 
 def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="lab", description="Real libvirt hosts on one machine, in namespaces of their own."
+        prog="lab",
+        description="Real libvirt hosts on one machine, in namespaces of their own.",
+        epilog="With DROVER_LAB_RELEASE=trixie all new hosts have the root of that release.",
     )
     parser.add_argument("--folder", help="where the lab keeps its files [.lab in the checkout]")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -360,9 +415,15 @@ def arguments() -> argparse.ArgumentParser:
         ("split", "a host with libvirt's split daemons (virtqemud and others) instead of libvirtd"),
         ("sudo", "a host where Ansible logs in without root and has sudo"),
         ("ipv6", "a host without an IPv4 address"),
-        ("newer-qemu", "a host whose QEMU is newer than that of the machine"),
     ):
         command.add_argument(f"--{kind}", action="append", default=[], metavar="HOST", help=text)
+    command.add_argument(
+        "--host",
+        action="append",
+        default=[],
+        metavar="HOST=RELEASE",
+        help="a host of another release: kvm3=trixie; tests/lab/release_root.sh makes its root",
+    )
     commands.add_parser(
         "possible", help="exit status 4, and the reason, if this machine cannot run the lab"
     )
@@ -374,11 +435,14 @@ def arguments() -> argparse.ArgumentParser:
     for name, text in (
         ("kill", "power failure: end every process of a host at once"),
         ("start", "power a host on"),
+        ("upgrade", "give a host that is off the root of another release; what it has stays"),
         ("ssh", "log in to a host"),
         ("exec", "run a command on a host"),
     ):
         command = commands.add_parser(name, help=text)
         command.add_argument("host", metavar="HOST")
+        if name == "upgrade":
+            command.add_argument("release", metavar="RELEASE")
         if name == "exec":
             command.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND")
     return parser
@@ -394,6 +458,7 @@ def main() -> int:
                 layout,
                 options.hosts,
                 {kind: getattr(options, kind) for kind in HOST_KINDS},
+                releases_of(options.host),
                 servers,
             )
         elif options.command == "possible":
@@ -412,6 +477,8 @@ def main() -> int:
                 print(f"{host.name}: {control.ask(layout, 'kill', host.name)}")
             elif options.command == "start":
                 print(f"{host.name}: {power_on(layout, host)}")
+            elif options.command == "upgrade":
+                upgrade(layout, host, options.release)
             else:
                 become_ssh(layout, host, getattr(options, "words", []))
     except NoLabHere as problem:

@@ -4,28 +4,30 @@
 
 """The root file system of a host.
 
-It is the machine's root, read-only, with these folders of the host on top:
+It is the machine's root, or the root of another release, read-only, with these folders of the host
+on top:
 
-===================== ===========================================================================
-/etc                  on the host's disk; a copy of the machine's, made at its first start
-/var, /root           on the host's disk; empty at first
-/srv/shared           the same folder on every host: the lab's shared storage
-/run, /tmp, /dev/shm  in memory
-boot_id               a new one at every start; the kernel's value is the machine's, and the same on
-every host =====================
-===========================================================================
+============== =====================================================================
+/etc           on the host's disk; a copy of that of its root, made at its first start
+/var, /root    on the host's disk; empty at first
+/srv/shared    the same folder on every host: the lab's shared storage
+/run, /tmp     in memory, as /dev/shm
+boot_id        a new one at every start; the kernel's value is the same on every host
+============== =====================================================================
 """
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pathlib
 import shutil
 import stat
 import subprocess
+import sys
 import uuid
 
-from .layout import SPLIT_DAEMONS, SUDO_USER, Host, Layout, newer_qemu, run, split_daemons
+from .layout import SPLIT_DAEMONS, SUDO_USER, Host, Layout, release_root, run, split_daemons
 
 #: The machine's secrets, and its settings for services that the host sets up.
 NOT_COPIED = (
@@ -113,19 +115,17 @@ POOLS = {"default": "/var/lib/libvirt/images", "shared": "/srv/shared/instances"
 
 def enter(layout: Layout, host: Host) -> None:
     """Make the host's root and move into it; the machine's mounts are then invisible."""
-    disk = layout.disk(host)
+    disk, below = layout.disk(host), root_below(host)
     if not (disk / "etc").is_dir():
         make_disk(layout, host)
     root = disk / "mnt"
     root.mkdir(exist_ok=True)
-    mount(root, source="/", options="bind")
+    mount(root, source=below, options="bind")
     mount(root, options="remount,bind,ro")
-    for folder in ("/usr", "/opt"):
-        if os.path.ismount(folder):
-            mount(root / folder[1:], source=folder, options="bind")
-            mount(root / folder[1:], options="remount,bind,ro")
-    if host.newer_qemu:
-        mount_newer_qemu(root)
+    for folder in ("usr", "opt"):
+        if os.path.ismount(below / folder):
+            mount(root / folder, source=below / folder, options="bind")
+            mount(root / folder, options="remount,bind,ro")
     if host.split:
         split_sbin(root, disk)
     mount(root / "proc", kind="proc")
@@ -145,8 +145,8 @@ def enter(layout: Layout, host: Host) -> None:
     mount(root / "srv/shared", source=layout.shared, options="bind")
     for folder in ("etc", "var", "root"):
         mount(root / folder, source=disk / folder, options="bind")
-    if os.path.isdir("/var/lib/dpkg"):  # dpkg needs it for its list of packages
-        mount(root / "var/lib/dpkg", source="/var/lib/dpkg", options="bind")
+    if os.path.isdir(below / "var/lib/dpkg"):  # dpkg needs it for its list of packages
+        mount(root / "var/lib/dpkg", source=below / "var/lib/dpkg", options="bind")
         mount(root / "var/lib/dpkg", options="remount,bind,ro")
     (root / "run/machine").mkdir()
     os.chdir(root)
@@ -156,14 +156,9 @@ def enter(layout: Layout, host: Host) -> None:
     os.rmdir("/run/machine")
 
 
-def mount_newer_qemu(root: pathlib.Path) -> None:
-    """Give the host the newer QEMU. QEMU loads every module in its folder, and a module of another
-    build ends it."""
-    newer = newer_qemu()
-    mount(root / "usr", source="overlay", kind="overlay", options=f"lowerdir={newer / 'usr'}:/usr")
-    for modules in newer.glob("usr/lib/*/qemu"):
-        mount(root / modules.relative_to(newer), source=modules, options="bind")
-        mount(root / modules.relative_to(newer), options="remount,bind,ro")
+def root_below(host: Host) -> pathlib.Path:
+    """Return the root that the host shares with others of its release."""
+    return release_root(host.release) if host.release else pathlib.Path("/")
 
 
 def split_sbin(root: pathlib.Path, disk: pathlib.Path) -> None:
@@ -221,6 +216,19 @@ def make_disk(layout: Layout, host: Host) -> None:
     (disk / "new-etc").rename(disk / "etc")
 
 
+def renew_etc(layout: Layout, host: Host) -> None:
+    """Replace /etc of a host that is off by that of its root. libvirt's definitions stay."""
+    disk = layout.disk(host)
+    (disk / "new-etc").mkdir()
+    make_etc(layout, host, disk / "new-etc")
+    shutil.copytree(
+        disk / "etc/libvirt", disk / "new-etc/libvirt", symlinks=True, dirs_exist_ok=True
+    )
+    (disk / "etc").rename(disk / "old-etc")
+    (disk / "new-etc").rename(disk / "etc")
+    shutil.rmtree(disk / "old-etc")
+
+
 def make_root_home(layout: Layout, home: pathlib.Path) -> None:
     """Allow every host to log in to every other with the lab's key, as live migration needs."""
     home.mkdir(mode=0o700)
@@ -232,7 +240,7 @@ def make_root_home(layout: Layout, home: pathlib.Path) -> None:
 def make_etc(layout: Layout, host: Host, etc: pathlib.Path) -> None:
     left_out = [f"--exclude=./{name}" for name in NOT_COPIED]
     with subprocess.Popen(
-        ["tar", "-C", "/etc", "-cf", "-", *left_out, "."],
+        ["tar", "-C", root_below(host) / "etc", "-cf", "-", *left_out, "."],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     ) as copy:
@@ -322,3 +330,12 @@ def write(file: pathlib.Path, text: str, mode: int = 0o644) -> None:
 
 def install(source: pathlib.Path, target: pathlib.Path, mode: int) -> None:
     write(target, source.read_text(encoding="utf-8"), mode)
+
+
+def main() -> None:
+    layout = Layout(sys.argv[1])
+    renew_etc(layout, dataclasses.replace(layout.host(sys.argv[2]), release=sys.argv[3]))
+
+
+if __name__ == "__main__":
+    main()

@@ -87,8 +87,8 @@ class Host:
     sudo: bool = False
     #: The host has no IPv4 address.
     ipv6: bool = False
-    #: Its QEMU is newer than the machine's QEMU.
-    newer_qemu: bool = False
+    #: The release of Debian or Ubuntu whose root it has; an empty text for the machine's own.
+    release: str = ""
 
     @property
     def name(self) -> str:
@@ -131,7 +131,7 @@ class Host:
 
 
 #: The kinds of host that a person requests by the name of the host.
-HOST_KINDS = ("split", "sudo", "ipv6", "newer_qemu")
+HOST_KINDS = ("split", "sudo", "ipv6")
 
 
 class Layout:
@@ -166,8 +166,10 @@ class Layout:
         kinds = {
             kind: [host.number for host in hosts if getattr(host, kind)] for kind in HOST_KINDS
         }
+        releases = {host.number: host.release for host in hosts if host.release}
         self.settings.write_text(
-            json.dumps({"hosts": len(hosts), **kinds}) + "\n", encoding="utf-8"
+            json.dumps({"hosts": len(hosts), **kinds, "releases": releases}) + "\n",
+            encoding="utf-8",
         )
 
     def hosts(self) -> list[Host]:
@@ -177,8 +179,13 @@ class Layout:
             count = settings["hosts"]
         except (FileNotFoundError, ValueError, KeyError):
             return []
+        releases = settings.get("releases", {})
         return [
-            Host(number, **{kind: number in settings.get(kind, ()) for kind in HOST_KINDS})
+            Host(
+                number,
+                **{kind: number in settings.get(kind, ()) for kind in HOST_KINDS},
+                release=releases.get(str(number), ""),
+            )
             for number in range(1, count + 1)
         ]
 
@@ -250,13 +257,14 @@ def split_daemons() -> pathlib.Path:
     )
 
 
-def newer_qemu() -> pathlib.Path:
-    """Return the folder with the newer QEMU in its usr, made by tests/lab/newer_qemu.sh."""
-    folder = pathlib.Path(os.environ.get("DROVER_NEWER_QEMU") or CHECKOUT / ".cache" / "newer-qemu")
-    if (folder / "usr/bin/qemu-system-x86_64").exists():
-        return folder
+def release_root(release: str) -> pathlib.Path:
+    """Return the root of a release, made by tests/lab/release_root.sh."""
+    folder = pathlib.Path(os.environ.get("DROVER_RELEASES") or CHECKOUT / ".cache" / "releases")
+    if (folder / release / "usr/bin/qemu-system-x86_64").exists():
+        return folder / release
     raise NoLabHere(
-        "There is no newer QEMU on this machine. Get one once with tests/lab/newer_qemu.sh."
+        f"There is no root of {release} on this machine. Make it once with"
+        f" tests/lab/release_root.sh {release} (needs root)."
     )
 
 

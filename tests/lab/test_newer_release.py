@@ -1,8 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A fleet during an upgrade: the QEMU of kvm3 is newer than the QEMU of kvm1 and kvm2, and has
-machine types that they do not have."""
+"""A fleet during an upgrade: kvm3 has Debian 13, and kvm1 and kvm2 have the machine's release. The
+QEMU of kvm3 has machine types that they do not have."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ pytestmark = pytest.mark.long
 def mixed(tmp_path_factory):
     """Yield a lab for this file alone."""
     try:
-        lab_layout.newer_qemu()
+        lab_layout.release_root("trixie")
     except lab_layout.NoLabHere as problem:
         pytest.skip(str(problem))
     folder = tmp_path_factory.mktemp("mixed") / "lab"
     lab = [os.fspath(HERE / "lab"), "--folder", os.fspath(folder)]
     try:
-        run([*lab, "up", "--newer-qemu", "kvm3"])
+        run([*lab, "up", "--host", "kvm3=trixie"])
         mixed_lab = Lab(lab_layout.Layout(folder))
         mixed_lab.command("install")
         (folder / MARK).touch()
@@ -81,7 +81,7 @@ def on(host):
     return {"requested_destination": {"host": host}}
 
 
-def test_a_drain_moves_guests_to_the_newer_qemu_and_none_back(fleet):
+def test_a_drain_moves_guests_to_the_newer_host_and_none_back(fleet):
     fleet.make("kvm1", Domain("web"), Domain("off", state="shutoff"))
     fleet.playbook("discover")
     old = machine(fleet, "kvm1", "web")
@@ -99,9 +99,9 @@ def test_a_drain_moves_guests_to_the_newer_qemu_and_none_back(fleet):
     assert fleet.settled() == {"web": ("kvm3", "running"), "off": ("kvm3", "shutoff")}
 
 
-def test_a_drain_to_the_newer_qemu_and_a_deletion_there(fleet, newest):
+def test_a_drain_to_the_newer_host_and_a_deletion_there(fleet, newest):
     """A drained guest keeps its machine type. It is deleted there, and so is a guest that only the
-    newer QEMU can run."""
+    newer host can run."""
     fleet.place(
         [
             {"name": "web", "memory_mb": 64, "disks": [{"size_gb": 1}], **on("kvm1")},

@@ -1,0 +1,70 @@
+# shellcheck shell=sh
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Makes the root of a release of Debian or Ubuntu in a folder. bare_root.sh and tests/lab/release_root.sh read this file; they run as root.
+
+UBUNTU="jammy noble resolute"
+UBUNTU_KEYS=/usr/share/keyrings/ubuntu-archive-keyring.gpg
+
+# What the machine needs to reach the archives, the root needs too.
+copy_settings() {
+    cp -L /etc/resolv.conf "$1/etc/resolv.conf"
+    apt-config dump | grep -E '^Acquire::(https?::Proxy|Check-)' >"$1/etc/apt/apt.conf.d/90machine" || :
+    for file in /etc/pip.conf "$HOME/.config/pip/pip.conf"; do
+        [ ! -f "$file" ] || install -D -m 644 "$file" "$1$file"
+    done
+    mkdir -p "$1/usr/local/share/ca-certificates"
+    cp -r /usr/local/share/ca-certificates/. "$1/usr/local/share/ca-certificates/" 2>/dev/null || :
+}
+
+# Run apt-get in a root.
+apt_get_in() {
+    apt_root=$1
+    shift
+    chroot "$apt_root" env DEBIAN_FRONTEND=noninteractive LC_ALL=C apt-get -qy "$@"
+}
+
+# The keys of Ubuntu's archive come from Debian, whose keys the machine has; not each release of Debian has the package.
+ubuntu_keys() {
+    [ ! -f "$UBUNTU_KEYS" ] || { echo "$UBUNTU_KEYS"; return; }
+    make_release sid "$1" ubuntu-archive-keyring >&2
+    echo "$1$UBUNTU_KEYS"
+}
+
+# make_release SUITE FOLDER PACKAGE...: without the packages that the release does not have. No package starts a service.
+make_release() {
+    release=$1 folder=$2
+    shift 2
+    echo "making $folder"
+    rm -rf "$folder" "$folder.new"
+    case " $UBUNTU " in
+        *" $release "*)
+            keys=$(release='' ubuntu_keys "$folder.keys")
+            # The script of the newest releases is that of all since gutsy.
+            debootstrap --variant=minbase --keyring="$keys" --components=main,universe "$release" "$folder.new" \
+                http://archive.ubuntu.com/ubuntu /usr/share/debootstrap/scripts/gutsy
+            rm -rf "$folder.keys"
+            ;;
+        *) debootstrap --variant=minbase "$release" "$folder.new" ;;
+    esac
+    copy_settings "$folder.new"
+    printf '#!/bin/sh\nexit 101\n' >"$folder.new/usr/sbin/policy-rc.d"
+    chmod 755 "$folder.new/usr/sbin/policy-rc.d"
+    apt_get_in "$folder.new" update
+    # shellcheck disable=SC2046
+    apt_get_in "$folder.new" install --no-install-recommends $(known_in "$folder.new" "$@")
+    apt_get_in "$folder.new" clean
+    rm "$folder.new/usr/sbin/policy-rc.d"
+    mv "$folder.new" "$folder"
+}
+
+# Print those of the packages that a root's release has.
+known_in() {
+    known_root=$1
+    shift
+    for package; do
+        if LC_ALL=C chroot "$known_root" apt-cache policy "$package" | grep -q 'Candidate: [^(]'; then echo "$package"; fi
+    done
+}
