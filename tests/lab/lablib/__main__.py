@@ -357,31 +357,13 @@ def releases_of(words: list[str]) -> dict[str, str]:
 
 
 def upgrade(layout: Layout, host: Host, release: str) -> None:
-    """Give a host the root of another release. Its definitions, disks, keys and uuid stay.
-
-    :raises LabError: the host is on.
-    """
+    """Give a host the root of another release at its next start. Its definitions, disks, keys and
+    uuid stay."""
     release_root(release)
     with locked(layout):
-        if control.ask(layout, "status", timeout=10)[host.name]:
-            raise LabError(f"{host.name} is on; switch it off first, then give it the new release.")
         newer = dataclasses.replace(host, release=release)
-        package = os.fspath(pathlib.Path(__file__).parents[1])
-        # The folders of hosts belong to root.
-        run(
-            *as_root(),
-            "env",
-            f"PYTHONPATH={package}",
-            "PYTHONDONTWRITEBYTECODE=1",
-            "/usr/bin/python3",
-            "-m",
-            "lablib.host_root",
-            layout.folder,
-            host.name,
-            release,
-        )
         layout.save([newer if each == host else each for each in layout.hosts()])
-    print(f"{host.name} has {release} when it is switched on.")
+    print(f"{host.name} has {release} from its next start on.")
 
 
 def become_ssh(layout: Layout, host: Host, words: list[str]) -> None:
@@ -435,7 +417,7 @@ def arguments() -> argparse.ArgumentParser:
     for name, text in (
         ("kill", "power failure: end every process of a host at once"),
         ("start", "power a host on"),
-        ("upgrade", "give a host that is off the root of another release; what it has stays"),
+        ("upgrade", "give a host another release at its next start; what it has stays"),
         ("ssh", "log in to a host"),
         ("exec", "run a command on a host"),
     ):

@@ -18,13 +18,11 @@ boot_id        a new one at every start; the kernel's value is the same on every
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import pathlib
 import shutil
 import stat
 import subprocess
-import sys
 import uuid
 
 from .layout import SPLIT_DAEMONS, SUDO_USER, Host, Layout, release_root, run, split_daemons
@@ -115,9 +113,11 @@ POOLS = {"default": "/var/lib/libvirt/images", "shared": "/srv/shared/instances"
 
 def enter(layout: Layout, host: Host) -> None:
     """Make the host's root and move into it; the machine's mounts are then invisible."""
-    disk, below = layout.disk(host), root_below(host)
+    disk, below = layout.disk(host), release_root(host.release)
     if not (disk / "etc").is_dir():
         make_disk(layout, host)
+    elif (disk / "release").read_text(encoding="utf-8") != host.release:
+        renew_etc(layout, host)
     root = disk / "mnt"
     root.mkdir(exist_ok=True)
     mount(root, source=below, options="bind")
@@ -154,11 +154,6 @@ def enter(layout: Layout, host: Host) -> None:
     os.chdir("/")
     run("umount", "--lazy", "/run/machine")
     os.rmdir("/run/machine")
-
-
-def root_below(host: Host) -> pathlib.Path:
-    """Return the root that the host shares with others of its release."""
-    return release_root(host.release) if host.release else pathlib.Path("/")
 
 
 def split_sbin(root: pathlib.Path, disk: pathlib.Path) -> None:
@@ -213,19 +208,23 @@ def make_disk(layout: Layout, host: Host) -> None:
     (disk / "var/lock").symlink_to("/run/lock")
     make_root_home(layout, disk / "root")
     make_etc(layout, host, disk / "new-etc")
+    write(disk / "release", host.release)
     (disk / "new-etc").rename(disk / "etc")
 
 
 def renew_etc(layout: Layout, host: Host) -> None:
-    """Replace /etc of a host that is off by that of its root. libvirt's definitions stay."""
+    """Replace /etc of a host by that of its new release, as an upgrade does. libvirt's definitions
+    stay."""
     disk = layout.disk(host)
+    for folder in ("new-etc", "old-etc"):
+        shutil.rmtree(disk / folder, ignore_errors=True)
     (disk / "new-etc").mkdir()
     make_etc(layout, host, disk / "new-etc")
-    shutil.copytree(
-        disk / "etc/libvirt", disk / "new-etc/libvirt", symlinks=True, dirs_exist_ok=True
-    )
+    shutil.rmtree(disk / "new-etc/libvirt")
+    shutil.copytree(disk / "etc/libvirt", disk / "new-etc/libvirt", symlinks=True)
     (disk / "etc").rename(disk / "old-etc")
     (disk / "new-etc").rename(disk / "etc")
+    write(disk / "release", host.release)
     shutil.rmtree(disk / "old-etc")
 
 
@@ -240,7 +239,7 @@ def make_root_home(layout: Layout, home: pathlib.Path) -> None:
 def make_etc(layout: Layout, host: Host, etc: pathlib.Path) -> None:
     left_out = [f"--exclude=./{name}" for name in NOT_COPIED]
     with subprocess.Popen(
-        ["tar", "-C", root_below(host) / "etc", "-cf", "-", *left_out, "."],
+        ["tar", "-C", release_root(host.release) / "etc", "-cf", "-", *left_out, "."],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     ) as copy:
@@ -330,12 +329,3 @@ def write(file: pathlib.Path, text: str, mode: int = 0o644) -> None:
 
 def install(source: pathlib.Path, target: pathlib.Path, mode: int) -> None:
     write(target, source.read_text(encoding="utf-8"), mode)
-
-
-def main() -> None:
-    layout = Layout(sys.argv[1])
-    renew_etc(layout, dataclasses.replace(layout.host(sys.argv[2]), release=sys.argv[3]))
-
-
-if __name__ == "__main__":
-    main()

@@ -10,6 +10,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import platform
 import shutil
 import signal
 import subprocess
@@ -258,7 +259,10 @@ def split_daemons() -> pathlib.Path:
 
 
 def release_root(release: str) -> pathlib.Path:
-    """Return the root of a release, made by tests/lab/release_root.sh."""
+    """Return the root of a release: the machine's own, or the result of
+    tests/lab/release_root.sh."""
+    if release in ("", platform.freedesktop_os_release().get("VERSION_CODENAME")):
+        return pathlib.Path("/")
     folder = pathlib.Path(os.environ.get("DROVER_RELEASES") or CHECKOUT / ".cache" / "releases")
     if (folder / release / "usr/bin/qemu-system-x86_64").exists():
         return folder / release
