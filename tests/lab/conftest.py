@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import collections
 import os
 import pathlib
 import subprocess
@@ -21,6 +22,7 @@ from lablib import control  # noqa: E402  pylint: disable=wrong-import-position
 from lablib import layout as lab_layout
 
 from ansible_collections.drover.compute.tests import deprecations, parts
+from ansible_collections.drover.compute.tests.pages import tested
 
 # The lab uses the Ansible of the environment that runs this pytest.
 os.environ["DROVER_ENVIRONMENT"] = sys.prefix
@@ -147,3 +149,24 @@ def no_deprecation_warnings(ansible_log: pathlib.Path) -> typing.Iterator[None]:
         said = ansible_log.read_text(encoding="utf-8", errors="replace")
         ansible_log.unlink()
         deprecations.refuse(said)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Record the results of hosts of a release, on request."""
+    release = os.environ.get("DROVER_LAB_RELEASE")
+    if not release or not os.environ.get("DROVER_WRITE_EXPECTED"):
+        return
+    counts: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    for outcome, word in (
+        ("passed", "passed"),
+        ("failed", "failed"),
+        ("error", "failed"),
+        ("skipped", "skipped"),
+    ):
+        for report in terminalreporter.stats.get(outcome, []):
+            counts[pathlib.Path(report.nodeid.partition("::")[0]).name][word] += 1
+    tested.record(
+        release,
+        lab_layout.release_root(release),
+        {name: dict(numbers) for name, numbers in counts.items()},
+    )

@@ -23,6 +23,7 @@ from ansible_collections.drover.compute.tests.pages import (
     readers,
     role_files,
     surveys,
+    tested,
     yaml_text,
 )
 from ansible_collections.drover.compute.tests.unit import examples
@@ -438,6 +439,7 @@ PAGES: dict[pathlib.Path, Callable[[], str]] = {
     _BORDER / "playbook_variables.py": read_by_playbooks,
     _BORDER / "variable_names.py": names_of_variables,
     surveys.PATH: surveys.file,
+    tested.PAGE: lambda: tested.page(MADE),
 }
 for _role in options.table()["roles"]:
     PAGES[ROOT / "roles" / _role / "meta/argument_specs.yml"] = functools.partial(

@@ -266,6 +266,9 @@ def _host_devices(conn: Any) -> set[str]:
     except libvirt.libvirtError:
         # If there is no interface driver, the node devices may lack bridges.
         return set()
+    if not names:
+        # Each host has an interface: this driver sees none, as the one of libvirt 7 without udev.
+        return set()
     try:
         for device in conn.listAllDevices(libvirt.VIR_CONNECT_LIST_NODE_DEVICES_CAP_NET):
             name = child_text(parse(device.XMLDesc(0)), "capability/interface")
