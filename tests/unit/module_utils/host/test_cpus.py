@@ -59,6 +59,42 @@ def test_guests_that_run_on_any_cpu():
     assert cpus.wanted(Conn(), domain("<cpu mode='host-model'/>", kind="qemu")) is None
 
 
+class Running(Conn):
+    """A hypervisor whose CPU lacks some features. Its QEMU gives a guest some of them all the
+    same."""
+
+    def __init__(self, *lacks):
+        super().__init__()
+        self.lacks = lacks
+
+    def compareHypervisorCPU(self, *words):  # noqa: N802
+        features = ET.fromstring(words[4]).findall("feature[@policy='require']")
+        if {each.get("name") for each in features} & set(self.lacks):
+            return libvirt.VIR_CPU_COMPARE_INCOMPATIBLE
+        return libvirt.VIR_CPU_COMPARE_SUPERSET
+
+
+#: The CPU of a running guest, in the form of libvirt 12.8 on an AMD EPYC-Genoa: QEMU added topoext.
+EXPANDED = (
+    "<cpu mode='custom' match='exact' check='{check}'><model>Broadwell</model>"
+    "<feature policy='require' name='vmx'/><feature policy='require' name='topoext'/></cpu>"
+)
+
+
+def test_a_feature_that_qemu_adds_by_itself_is_not_needed_of_another_host():
+    cpu = cpus.wanted(Running("topoext"), domain(EXPANDED.format(check="full")))
+    assert cpus.runs(Running("topoext"), cpu) and not cpus.runs(Running("topoext", "vmx"), cpu)
+    # A guest that is off needs all features of its definition.
+    cpu = cpus.wanted(Running("topoext"), domain(EXPANDED.format(check="partial")))
+    assert not cpus.runs(Running("topoext"), cpu)
+
+
+def test_a_guest_runs_although_its_own_host_says_no():
+    """Then a comparison says nothing of the other host."""
+    cpu = cpus.wanted(Running("topoext", "vmx"), domain(EXPANDED.format(check="full")))
+    assert cpu is None
+
+
 def test_only_a_clear_no_counts():
     cpu = {"arch": "x86_64", "type": "kvm", "cpu": "<cpu/>"}
     assert not cpus.runs(Conn(libvirt.VIR_CPU_COMPARE_INCOMPATIBLE), cpu)
