@@ -275,6 +275,9 @@ options:
       with version 2.0 [C(tpm-tis), as in Nova].'
     - 'C(machine) (text). The machine type (Nova: C(hw_machine_type)) [C(q35) on x86_64,
       elsewhere libvirt''s].'
+    - 'C(os_type) (C(linux), C(windows)). C(linux) or C(windows) (Nova: C(os_type)
+      of the image) [C(linux)]. Windows gets the local time of the host in its clock,
+      and the interfaces of Hyper-V with which it runs faster.'
     - 'C(cpu) (text or mapping). The CPU: a mode, a model, features [C(host-model)
       with KVM]; or C(fleet), the one that all hosts of its kind can run.'
     - C(cpu.mode) (C(custom), C(host-model), C(host-passthrough), C(maximum), C(fleet)).

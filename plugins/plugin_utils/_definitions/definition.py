@@ -107,6 +107,7 @@ class Definition(TypedDict, total=False):
     firmware: str
     tpm: Any
     machine: str
+    os_type: str
     cpu: Any
     graphics: Any
     video: Any

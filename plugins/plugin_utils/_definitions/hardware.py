@@ -68,6 +68,9 @@ class Hardware(TypedDict):
 
     #: None for libvirt's own.
     machine: str | None
+    #: The board of a PC: q35 or pc; None for all other machines.
+    board: str | None
+    windows: bool
     #: None for BIOS.
     firmware: Firmware | None
     tpm: dict[str, str] | None
@@ -83,7 +86,10 @@ class Hardware(TypedDict):
     boot_menu: bool
     #: sockets, cores and threads; None for one core in each socket.
     cpu_topology: dict[str, int] | None
+    #: The wish for a tablet and a keyboard.
     inputs: list[dict[str, str]]
+    #: A tablet although nobody wishes for one.
+    pointer: bool
     cdroms: list[DefinedDrive]
     disk_bus: str
     cdrom_bus: str
@@ -176,8 +182,11 @@ def hardware(
         or ("q35" if arch == "x86_64" else None)
     )
     graphics = _graphics(sources)
+    board, inputs = _board(machine, arch), _inputs(sources)
     return {
         "machine": machine,
+        "board": board,
+        "windows": _is_windows(sources),
         "firmware": _firmware(sources, machine, arch),
         "tpm": _tpm(sources),
         "graphics": graphics,
@@ -194,7 +203,9 @@ def hardware(
         "boot": definition.get("boot") or ["hd"],
         "boot_menu": _boot_menu(sources),
         "cpu_topology": _cpu_topology(sources, vcpus),
-        "inputs": _inputs(sources),
+        "inputs": inputs,
+        # With a mouse, the pointer of the guest is not below that of the viewer.
+        "pointer": bool(graphics and board and not inputs),
         "cdroms": [each.copy() for each in definition.get("cdroms") or ()],
         "disk_bus": (
             sources.chosen("hw_disk_bus", sources.of_image("hw_disk_bus"), known.DISK_BUSES)
@@ -369,6 +380,13 @@ def _is_q35(machine: str | None) -> bool:
     return machine is not None and "q35" in machine
 
 
+def _board(machine: str | None, arch: str) -> str | None:
+    if arch not in _X86:
+        return None
+    # libvirt takes pc where no machine is named.
+    return "q35" if _is_q35(machine) else "pc" if machine is None or _is_pc(machine) else None
+
+
 def _cdrom_bus(machine: str | None, arch: str) -> str:
     # As in Nova, q35 has no IDE, and other architectures have none, either.
     if arch not in _X86:
@@ -382,6 +400,12 @@ def _refuse_ide(bus: str, machine: str | None, where: str) -> None:
             f"{where}: the bus ide exists with the machine type pc only, and the machine is"
             f" {machine}. Take bus: sata, or machine: pc."
         )
+
+
+def _is_windows(given: Sources) -> bool:
+    # Other values of an image are those of its owner. As in Nova, capital letters do not count.
+    kind = given.definition.get("os_type") or given.of_image("os_type") or ""
+    return kind.lower() == known.WINDOWS
 
 
 def _firmware(given: Sources, machine: str | None, arch: str) -> Firmware | None:

@@ -23,6 +23,7 @@ from .._numa.device_requests import VNICS
 from .fields import ANY, LIST, LONGEST_PATH, MAPPING, SWITCH, TEXT, WHOLE, Field, absolute
 
 BIOS, UEFI, SECURE_BOOT = "bios", "uefi", "uefi-secure-boot"
+WINDOWS = "windows"
 TPM_VERSIONS = ("1.2", "2.0")
 TPM_MODELS = ("tpm-tis", "tpm-crb")
 #: The mode of a CPU that all hosts of its kind can run, see _conductor/fleet_cpu.py.
@@ -493,6 +494,13 @@ INSTANCE_FIELDS = {
         "The machine type (Nova: `hw_machine_type`) [`q35` on x86_64, elsewhere libvirt's].",
         "pc-q35-7.2",
         check=_word,
+    ),
+    "os_type": Field(
+        TEXT,
+        "`linux` or `windows` (Nova: `os_type` of the image) [`linux`]. Windows gets the local time"
+        " of the host in its clock, and the interfaces of Hyper-V with which it runs faster.",
+        "windows",
+        choices=("linux", WINDOWS),
     ),
     "cpu": Field(
         (TEXT, MAPPING),

@@ -46,7 +46,7 @@ def differing(definition: Resolved, root: Element, where: str) -> list[tuple[str
         }
         if wish_text != present and not same.get(key):
             differences.append((key, present, wish_text))
-    for key in ("domain_type", "cpu"):
+    for key in _OWN:
         if definition.get(key) is not None:
             wish_text, present = _OWN[key][0](definition), _OWN[key][1](root)
             if wish_text != present:
@@ -281,12 +281,20 @@ _READERS: dict[str, tuple[Callable[[hardware.Hardware], str], Callable[[Element]
         _inputs,
     ),
 }
-#: The keys that hardware() does not return: key -> (its text in a definition, its text in a
-#: domain).
+#: The keys that are compared only if the definition itself has them: key -> (its text in a
+#: definition, its text in a domain).
 _OWN: dict[str, tuple[Callable[[Resolved], str], Callable[[Element], str]]] = {
     "domain_type": (
         lambda definition: str(definition["domain_type"]),
         lambda root: root.get("type") or "none",
     ),
     "cpu": (lambda definition: _cpu(definition["cpu"]), _cpu_there),
+    "os_type": (
+        lambda definition: definition["os_type"],
+        lambda root: (
+            hardware_fields.WINDOWS
+            if _find_element(root, "clock").get("offset") == "localtime"
+            else "linux"
+        ),
+    ),
 }

@@ -373,6 +373,7 @@ def test_a_domain_as_its_definition_says():
         ),
         ({"rng": False}, {}, ["rng without limit, the definition says none"]),
         ({"boot": ["network", "hd"]}, {}, ["boot hd, the definition says network, hd"]),
+        ({"os_type": "windows"}, {}, ["os_type linux, the definition says windows"]),
         ({"boot_menu": True}, {}, ["boot_menu no, the definition says yes"]),
         (
             {"input_bus": "usb"},

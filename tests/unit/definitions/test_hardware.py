@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 
-import jinja2
 import libvirt
 import pytest
 import yaml
@@ -18,44 +17,16 @@ from ansible_collections.drover.compute.plugins.filter._disk_layout import disk_
 from ansible_collections.drover.compute.plugins.filter._guest import guest
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import (
-    check,
     hardware,
-    identity,
+    hardware_there,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import (
     hardware_fields as known,
 )
 from ansible_collections.drover.compute.tests.unit import examples
+from ansible_collections.drover.compute.tests.unit.domains import UUID, claim_of, rendered
 
-TEMPLATE = examples.ROOT / "roles" / "place" / "templates" / "domain.xml.j2"
-UUID = "5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01"
 AGENT = "devices/channel/target"
-
-
-def claim_of(definition, arch="x86_64", **more):
-    """Return the claim of a checked definition, on a host with KVM."""
-    definition = {"name": "web1", "uuid": UUID, "memory_mb": 64, **definition}
-    (checked,) = check.instances([definition], lambda item: "fleet.yml")
-    (resolved,) = identity.resolve([checked], [])
-    return {**resolved, "host": "kvm1", "arch": arch, "domain_type": "kvm", **more}
-
-
-def rendered(claim, seed=None):
-    """Return the text that the role's template makes of a claim."""
-    environment = jinja2.Environment(
-        trim_blocks=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True
-    )
-    environment.filters.update(
-        {"drover.compute._guest": guest, "ternary": lambda value, yes, no: yes if value else no}
-    )
-    variables = {
-        "place_claim": claim,
-        "place_disks": disk_layout(claim["disks"], "/images/web1-5f0c6a3e"),
-        "place_seed": seed or {},
-        "place_folder": "/var/lib/libvirt/images",
-        "hostvars": {},
-    }
-    return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(variables)
 
 
 def accepted(text):
@@ -90,6 +61,13 @@ SEEN = {
         "devices/tpm/backend": {"type": "emulator", "version": "2.0"},
     },
     "machine": {"os/type": {"machine": "pc-q35-7.2"}},
+    "os_type": {
+        "clock": {"offset": "localtime"},
+        "clock/timer[@name='hypervclock']": {"present": "yes"},
+        "features/hyperv/relaxed": {"state": "on"},
+        "features/hyperv/vapic": {"state": "on"},
+        "features/hyperv/spinlocks": {"state": "on", "retries": "8191"},
+    },
     "cpu": {"cpu": {"mode": "host-model"}, "cpu/feature": {"policy": "require", "name": "pcid"}},
     "graphics": {
         "devices/graphics": {"type": "vnc", "listen": "127.0.0.1", "autoport": "yes"},
@@ -126,7 +104,7 @@ SEEN = {
 DISKS_SEEN = {
     "bus": {
         "devices/disk/target": {"dev": "sda", "bus": "scsi"},
-        "devices/controller": {"type": "scsi", "model": "virtio-scsi"},
+        "devices/controller[@type='scsi']": {"model": "virtio-scsi"},
     },
     "cache": {"devices/disk/driver": {"cache": "none"}},
     "io": {"devices/disk/driver": {"io": "native", "cache": "none"}},
@@ -206,8 +184,129 @@ def test_what_an_instance_gets_that_asks_for_nothing():
     )
     assert len(root.findall("devices/serial")) == 1 and root.find("devices/serial/log") is None
     assert root.find("devices/rng") is not None
-    for absent in ("tpm", "graphics", "video", "channel", "watchdog", "input", "controller"):
+    assert {each.get("type") for each in root.findall("devices/controller")} == {"pci"}
+    for absent in ("tpm", "graphics", "video", "channel", "watchdog", "input"):
         assert root.find(f"devices/{absent}") is None, absent
+
+
+def timers_of(root):
+    return [dict(each.attrib) for each in root.findall("clock/timer")]
+
+
+@pytest.mark.parametrize("machine", ["q35", "pc", "pc-q35-7.2", "pc-i440fx-7.2"])
+def test_a_guest_of_x86_has_timers_that_keep_its_time(machine):
+    """An HPET costs a guest processor time, and ticks that are lost make its clock late."""
+    root = made({"machine": machine})
+    assert root.find("clock").get("offset") == "utc" and timers_of(root) == [
+        {"name": "rtc", "tickpolicy": "catchup"},
+        {"name": "pit", "tickpolicy": "delay"},
+        {"name": "hpet", "present": "no"},
+    ]
+
+
+@pytest.mark.parametrize("machine", ["q35", "pc"])
+def test_a_guest_cannot_put_itself_to_sleep(machine):
+    """A guest that sleeps is not moved, so one would keep a drain from its end."""
+    root = made({"machine": machine})
+    assert {each.tag: each.get("enabled") for each in root.findall("pm/*")} == {
+        "suspend-to-mem": "no",
+        "suspend-to-disk": "no",
+    }
+
+
+def ports_of(root):
+    return [
+        each.get("model")
+        for each in root.findall("devices/controller[@type='pci']")
+        if each.get("model") != "pcie-root"
+    ]
+
+
+def test_a_running_guest_with_q35_has_room_for_new_devices():
+    """libvirt adds one free port by itself, so the second device was refused."""
+    assert (
+        ports_of(made({})) == ports_of(made({"machine": "pc-q35-7.2"})) == ["pcie-root-port"] * 14
+    )
+    assert ports_of(made({"machine": "pc"})) == []
+
+
+@pytest.mark.parametrize(
+    ("definition", "expected"),
+    [
+        ({"graphics": {"type": "vnc"}}, ["tablet usb"]),
+        ({"graphics": {"type": "spice"}, "machine": "pc"}, ["tablet usb"]),
+        (
+            {"graphics": {"type": "vnc"}, "input_bus": "virtio"},
+            ["tablet virtio", "keyboard virtio"],
+        ),
+        ({}, []),
+    ],
+)
+def test_the_pointer_of_a_graphical_console_is_where_the_person_points(definition, expected):
+    """Without a tablet the guest has a mouse, and its pointer is never below that of the viewer."""
+    root = made(definition)
+    assert [
+        f"{each.get('type')} {each.get('bus')}" for each in root.findall("devices/input")
+    ] == expected
+
+
+def test_spice_has_the_channel_of_its_agent():
+    """Without it a guest has no clipboard, and not the size of the viewer's window."""
+    agent = "devices/channel[@type='spicevmc']/target"
+    root = made({"graphics": {"type": "spice"}})
+    assert root.find(agent).attrib == {"type": "virtio", "name": "com.redhat.spice.0"}
+    # VMware's port would have a second pointer, which fights that of the agent.
+    assert root.find("features/vmport").get("state") == "off"
+    root = made({"graphics": {"type": "vnc"}})
+    assert root.find(agent) is None and root.find("features/vmport") is None
+
+
+def test_other_machines_get_nothing_that_only_a_pc_has():
+    root = ET.fromstring(rendered(claim_of({"graphics": {"type": "spice"}}, arch="aarch64")))
+    for path in ("clock/timer", "pm", "features/vmport", "devices/controller[@type='pci']"):
+        assert root.find(path) is None, path
+    assert made({"machine": "microvm"}).find("pm") is None
+
+
+@pytest.mark.parametrize(
+    ("definition", "properties", "expected"),
+    [
+        ({}, {}, False),
+        ({}, {"os_type": "Windows"}, True),
+        ({}, {"os_type": "linux"}, False),
+        ({}, {"os_type": "our-appliance"}, False),
+        ({"os_type": "linux"}, {"os_type": "windows"}, False),
+        ({"os_type": "windows"}, {}, True),
+    ],
+)
+def test_windows_of_an_image_or_a_definition(definition, properties, expected):
+    assert of({}, properties, definition)["windows"] is expected
+
+
+def test_a_guest_with_windows_from_before_differs_only_if_its_definition_says_windows():
+    """Images said windows before this had an effect."""
+    root = made({})
+    image = {**claim_of({}), "guest": {"image_properties": {"os_type": "windows"}}}
+    assert hardware_there.differing(image, root, "web1") == []
+    assert hardware_there.differing({**claim_of({}), "os_type": "windows"}, root, "web1") == [
+        ("os_type", "linux", "windows")
+    ]
+
+
+@pytest.mark.parametrize("graphics", [{"type": "vnc"}, {"type": "spice"}])
+def test_an_instance_from_before_does_not_differ(graphics):
+    """The devices that nobody asks for are not compared with those of an instance that is there."""
+    claim = claim_of({"graphics": graphics})
+    root = made({"graphics": graphics})
+    devices = root.find("devices")
+    for each in devices.findall("input") + devices.findall("channel"):
+        devices.remove(each)
+    for each in devices.findall("controller[@type='pci']"):
+        devices.remove(each)
+    root.remove(root.find("clock"))
+    root.remove(root.find("pm"))
+    definition = {**claim, **claim["guest"]}
+    assert hardware_there.differing(definition, root, "web1") == []
 
 
 def test_all_at_once():
