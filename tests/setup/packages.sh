@@ -51,7 +51,8 @@ step_storage() {
 
 # Each is made once; the tests of what is missing are skipped.
 step_hosts() {
-    install_packages sudo
+    # virtinst reads usb.ids, which it does not depend on.
+    install_packages sudo virtinst usb.ids
     for each in split_daemons:split-daemons agent_guest:agent-guest; do
         [ -z "$(ls ".cache/${each#*:}" 2>/dev/null)" ] || continue
         say "making .cache/${each#*:}"

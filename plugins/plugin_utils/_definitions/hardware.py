@@ -68,8 +68,8 @@ class Hardware(TypedDict):
 
     #: None for libvirt's own.
     machine: str | None
-    #: The board of a PC: q35 or pc; None for all other machines.
-    board: str | None
+    #: The chipset of a PC: q35 or pc; None for all other machines.
+    chipset: str | None
     windows: bool
     #: None for BIOS.
     firmware: Firmware | None
@@ -182,10 +182,10 @@ def hardware(
         or ("q35" if arch == "x86_64" else None)
     )
     graphics = _graphics(sources)
-    board, inputs = _board(machine, arch), _inputs(sources)
+    chipset, inputs = _chipset(machine, arch), _inputs(sources)
     return {
         "machine": machine,
-        "board": board,
+        "chipset": chipset,
         "windows": _is_windows(sources),
         "firmware": _firmware(sources, machine, arch),
         "tpm": _tpm(sources),
@@ -205,7 +205,7 @@ def hardware(
         "cpu_topology": _cpu_topology(sources, vcpus),
         "inputs": inputs,
         # With a mouse, the pointer of the guest is not below that of the viewer.
-        "pointer": bool(graphics and board and not inputs),
+        "pointer": bool(graphics and chipset and not inputs),
         "cdroms": [each.copy() for each in definition.get("cdroms") or ()],
         "disk_bus": (
             sources.chosen("hw_disk_bus", sources.of_image("hw_disk_bus"), known.DISK_BUSES)
@@ -380,7 +380,7 @@ def _is_q35(machine: str | None) -> bool:
     return machine is not None and "q35" in machine
 
 
-def _board(machine: str | None, arch: str) -> str | None:
+def _chipset(machine: str | None, arch: str) -> str | None:
     if arch not in _X86:
         return None
     # libvirt takes pc where no machine is named.
