@@ -50,26 +50,25 @@ def _pool_xml(name: str, path: str) -> str:
 def folder_is_seen(conn: Any, path: str) -> bool:
     """Return True if the hypervisor behind ``conn`` has a folder of that path.
 
-    The function starts a transient pool on the folder; libvirt refuses this if the folder is
-    missing. The function touches and refreshes no other pool.
+    A running pool on the folder shows it. Without one the function starts a pool there for a
+    moment; libvirt refuses this if the folder is missing. No pool is refreshed.
 
     :raises LibvirtProblem: libvirt cannot look into the folder above.
     """
-    name = PREFIX + hashlib.sha256(path.encode()).hexdigest()[:16]
+    folder = Folder(conn, path)
     try:
-        pool = conn.storagePoolCreateXML(_pool_xml(name, path), 0)
+        pool = folder.own_pool()
+        if pool is not None and pool.isActive():
+            return True
+        pool, undo = folder.running_pool(pool)
     except libvirt.libvirtError as exc:
-        if _is_missing(exc):
-            return False
         raise LibvirtProblem(
             f"libvirt of {conn.getHostname()} cannot look into {os.path.dirname(path)}:"
             f" {binding.text_of(exc)}"
         ) from exc
-    try:
-        pool.destroy()
-    except libvirt.libvirtError:
-        pass
-    return True
+    if undo is not None:
+        _quietly(undo)
+    return pool is not None
 
 
 def _is_missing(error: Any) -> bool:
@@ -236,7 +235,7 @@ class Folder:
                 time.sleep(PAUSE)
             undo = None
             try:
-                pool, undo = self._pool(build)
+                pool, undo = self.running_pool(self.own_pool(), build)
                 if pool is None:
                     if "missing" in missing:
                         return missing["missing"]
@@ -267,28 +266,41 @@ class Folder:
         except libvirt.libvirtError:
             return "the destination"
 
-    def _pool(self, build: bool) -> tuple[Any, Callable[[], object] | None]:
-        """Return ``(pool, function to call after use or None)``; ``(None, None)`` if the folder
-        does not exist.
+    def own_pool(self) -> Any:
+        """Return the pool that has this folder; None if there is none.
+
+        :raises libvirt.libvirtError: libvirt does not tell.
         """
         for pool in self.conn.listAllStoragePools(0):
             try:
                 target = child_text(parse(pool.XMLDesc(0)), "target/path")
-                if target is None or os.path.normpath(target) != self.path:
-                    continue
-                if pool.isActive():
-                    return pool, (pool.destroy if pool.name().startswith(PREFIX) else None)
-                # The operator keeps this pool stopped: stop it again after use.
-                pool.create(0)
-                return pool, pool.destroy
             except libvirt.libvirtError as exc:
                 if binding.code_of(exc) == libvirt.VIR_ERR_NO_STORAGE_POOL:
                     continue
                 raise
+            if target is not None and os.path.normpath(target) == self.path:
+                return pool
+        return None
+
+    def running_pool(
+        self, pool: Any, build: bool = False
+    ) -> tuple[Any, Callable[[], object] | None]:
+        """Return ``(pool, function to call after use or None)``; ``(None, None)`` if the folder
+        does not exist.
+
+        :param pool: the answer of own_pool().
+        :raises libvirt.libvirtError: the pool is gone by now, or libvirt cannot start it.
+        """
+        if pool is not None and pool.isActive():
+            return pool, (pool.destroy if pool.name().startswith(PREFIX) else None)
         name = PREFIX + hashlib.sha256(self.path.encode()).hexdigest()[:16]
         flags = libvirt.VIR_STORAGE_POOL_CREATE_WITH_BUILD if build else 0
         try:
-            pool = self.conn.storagePoolCreateXML(_pool_xml(name, self.path), flags)
+            if pool is None:
+                pool = self.conn.storagePoolCreateXML(_pool_xml(name, self.path), flags)
+            else:
+                # The operator keeps this pool stopped: stop it again after use.
+                pool.create(0)
         except libvirt.libvirtError as exc:
             if _is_missing(exc):
                 return None, None
