@@ -492,7 +492,7 @@ class Module:
         reason = self.fleet.refusal(order["name"], order["destination"])
         if source_domain is None:
             reason = "it is not here"
-        elif source_domain["active"] != order["live"]:
+        elif source_domain["active"] != order["live"] and not order.get("will_stop"):
             reason = f"it is {source_domain['state']}"
         elif destination_domain is not None:
             reason = "the destination has it already"

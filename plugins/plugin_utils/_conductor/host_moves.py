@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from .._common import certainty
@@ -119,7 +119,10 @@ class HostMoves:
                 start, follow, options=options, wait=wait, until=until, news_within=NEWS
             )
 
-        return self._mover(ask)
+        def foresee(order: UnopenedOrder) -> str | None:
+            return self._refusal(order, options) or self._foresee_start(order)
+
+        return self._mover(ask, foresee)
 
     def aborter(self) -> Mover:
         """Return the Mover that aborts every move that it follows."""
@@ -129,9 +132,11 @@ class HostMoves:
         ) -> list[MoveAnswer]:
             return self.ask(abort=follow, wait=wait, until=until)
 
-        return self._mover(ask)
+        return self._mover(ask, self._foresee_start)
 
-    def _mover(self, ask: AskHypervisor) -> Mover:
+    def _mover(
+        self, ask: AskHypervisor, foresee: Callable[[UnopenedOrder], str | None]
+    ) -> Mover:
         settings, host = self._settings, self._host
         return Mover(
             self._store,
@@ -144,7 +149,7 @@ class HostMoves:
                 self._switch,
                 settings.shutdown_timeout,
                 self._clock,
-                self._foresee_start,
+                foresee,
             ),
             settings.max_wait,
             self._leasing.begun(host),
@@ -277,6 +282,21 @@ class HostMoves:
                 return str(problem)
         answer = starting.order(self._hand, host, "domain", options, proofs)
         return None if answer.outcome == certainty.DONE else answer.message
+
+    def _refusal(self, order: UnopenedOrder, options: MigrationOptions) -> str | None:
+        """Return the reason why a running instance cannot be moved once it is shut off, or None.
+
+        Without this check a move that is refused would cost the instance a shutdown.
+        """
+        self._add_files([order], options, fresh=True)
+        (report,) = self._module(
+            {
+                "uri": order["source_uri"],
+                "check": True,
+                "start": [{**self._begin_arguments(order, options), "will_stop": True}],
+            }
+        )
+        return None if report["ok"] else report["message"]
 
     def _foresee_start(self, order: UnopenedOrder) -> str | None:
         """Return the reason why an instance could not start again after its move, see
