@@ -92,11 +92,16 @@ def host_reasons(source: Any, destination: Any, move: Move) -> list[str]:
             f"the destination's hypervisor is {destination.getType()}, the source's"
             f" {source.getType()}"
         )
-    elif source.getVersion() > destination.getVersion():
-        reasons.append(
-            f"the destination's hypervisor is older ({_version(destination.getVersion())}) than the"
-            f" source's ({_version(source.getVersion())}): upgrade the destination first"
-        )
+    else:
+        for what, here, there in (
+            ("hypervisor", source.getVersion(), destination.getVersion()),
+            ("libvirt", source.getLibVersion(), destination.getLibVersion()),
+        ):
+            if here > there:
+                reasons.append(
+                    f"the destination's {what} is older ({_version(there)}) than the source's"
+                    f" ({_version(here)}): upgrade the destination first"
+                )
     return reasons
 
 

@@ -134,9 +134,7 @@ class HostMoves:
 
         return self._mover(ask, self._foresee_start)
 
-    def _mover(
-        self, ask: AskHypervisor, foresee: Callable[[UnopenedOrder], str | None]
-    ) -> Mover:
+    def _mover(self, ask: AskHypervisor, foresee: Callable[[UnopenedOrder], str | None]) -> Mover:
         settings, host = self._settings, self._host
         return Mover(
             self._store,

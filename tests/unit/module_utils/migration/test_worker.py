@@ -468,6 +468,22 @@ def test_the_host_it_is_on_is_no_destination(fleet):
     assert "host name of the source" in fleet.move()[0]["message"]
 
 
+@pytest.mark.parametrize(
+    ("ask", "what"), [("getVersion", "hypervisor"), ("getLibVersion", "libvirt")]
+)
+@pytest.mark.parametrize("state_here", ["running", "shutoff"])
+def test_nothing_moves_back_to_an_older_release(fleet, ask, what, state_here):
+    if state_here == "shutoff":
+        fleet.domain().destroy()
+    setattr(fleet.source, ask, lambda: 11003000)
+    setattr(fleet.destination, ask, lambda: 9000002)
+    record, dummy = fleet.move()
+    assert (record["status"], fleet.calls, fleet.states()) == ("failed", [], (state_here, "absent"))
+    assert (
+        f"the destination's {what} is older (9.0.2) than the source's (11.3.0)" in record["message"]
+    )
+
+
 def test_a_network_that_the_destination_has_not(fleet):
     fleet.domain().destroy()
     fleet.source.defineXML(
