@@ -22,6 +22,9 @@ from test_fleet import LOCAL, SHARED, Fleet
 
 SOURCE = "kvm1"
 
+#: The guests of another run on this machine have other uuids.
+RUN = uuid.uuid4()
+
 #: Way -> destination. libvirt connects by SSH, and the memory goes to the host name; or by plain
 #: TCP, and the memory goes over the second network.
 WAYS = {"ssh": "kvm2", "tcp": "kvm3"}
@@ -58,7 +61,7 @@ class Scenario:
 
     @property
     def uuid(self) -> str:
-        return str(uuid.uuid5(uuid.NAMESPACE_DNS, self.name))
+        return str(uuid.uuid5(RUN, self.name))
 
     @property
     def destination(self) -> str:
@@ -99,7 +102,9 @@ def scenarios() -> list[Scenario]:
     live = [name for name in CARRIAGES if name != "cold"]
     found = [Scenario(*each) for each in itertools.product(WAYS, live, LIVES, STATES, FOLDERS)]
     for way, (life, state), disk in itertools.product(
-        WAYS, (("persistent", "shutoff"), ("persistent", "running"), ("transient", "running")), FOLDERS
+        WAYS,
+        (("persistent", "shutoff"), ("persistent", "running"), ("transient", "running")),
+        FOLDERS,
     ):
         found.append(Scenario(way, "cold", life, state, disk))
     return found
@@ -262,7 +267,8 @@ def is_at(each: Scenario, facts: dict[str, object], host: str) -> bool:
         persistent == (each.life == "persistent")
         and len(facts["processes"]) == (0 if state == "shutoff" else 1)
         and {path for dummy, path in facts["images"]} == {each.path}
-        and {host for host, path in facts["images"]} == {host if each.disk == "copied" else "shared"}
+        and {host for host, path in facts["images"]}
+        == {host if each.disk == "copied" else "shared"}
     )
 
 
