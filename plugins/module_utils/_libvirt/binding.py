@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import errno
 import functools
+import re
 import socket
 import sys
 import threading
@@ -363,7 +364,11 @@ def _late_message(uri: str, seconds: float) -> str:
 def _connect_message(uri: str, error: Exception) -> str:
     text, where = text_of(error), host_name()
     code, number = code_of(error), number_of(error)
-    if number in (errno.ECONNREFUSED, errno.ENOENT, errno.EHOSTUNREACH, errno.ENETUNREACH):
+    if (
+        number in (errno.ECONNREFUSED, errno.ENOENT, errno.EHOSTUNREACH, errno.ENETUNREACH)
+        # The login by SSH succeeded: libvirt's program there misses the socket of its daemon.
+        or re.search("virt-ssh-helper: .*-sock", text)
+    ):
         if is_local(uri):
             return (
                 f"libvirt is not running on {where} (URI {uri}): {text}. Start it there (systemctl"

@@ -635,8 +635,7 @@ class Worker:
         )
         if domain.isPersistent():
             flags |= libvirt.VIR_MIGRATE_PERSIST_DEST | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE
-        if self.move.get("migrate_uri"):
-            parameters[libvirt.VIR_MIGRATE_PARAM_URI] = self.move["migrate_uri"]
+        parameters.update(self._address())
         deadline = time.monotonic() + RESUME
         while True:
             try:
@@ -761,14 +760,17 @@ class Worker:
         _snapshot_records.take_along(domain)
         flags = libvirt.VIR_MIGRATE_PEER2PEER
         parameters: dict[object, object] = {}
-        if self.move.get("migrate_uri"):
-            parameters[libvirt.VIR_MIGRATE_PARAM_URI] = self.move["migrate_uri"]
+        parameters.update(self._address())
         if domain.isPersistent():
             flags |= libvirt.VIR_MIGRATE_PERSIST_DEST | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE
         copied = storage.copied("disk")
         if live:
             flags |= libvirt.VIR_MIGRATE_LIVE | libvirt.VIR_MIGRATE_ABORT_ON_ERROR
-            more, asked = flags_and_parameters(self.options, self.destination)
+            options = self.options
+            if self.record["was"] == "paused":
+                # libvirt refuses it, and a guest that writes nothing does not need it.
+                options = merged(options, {"post_copy": False})
+            more, asked = flags_and_parameters(options, self.destination)
             flags |= more
             parameters.update(asked)
             # Disks of the next start only were copied before, because libvirt does not see them.
@@ -800,6 +802,15 @@ class Worker:
                 domain.migrateToURI3(self.move["destination_uri"], parameters, flags)
         except libvirt.libvirtError as exc:
             raise self._explained(exc, storage, live) from exc
+
+    def _address(self) -> dict[object, str]:
+        """Return the parameter with the address that the data go to."""
+        address = self.move.get("migrate_uri")
+        if not address or self.options.get("tunnelled"):
+            # The data of a tunnelled move go over libvirt's own connection, and libvirt takes no
+            # address then.
+            return {}
+        return {libvirt.VIR_MIGRATE_PARAM_URI: address}
 
     def _definitions(
         self, domain: Any, flattened: Collection[str], live: bool

@@ -8,6 +8,7 @@ connection."""
 from __future__ import annotations
 
 import concurrent.futures
+import errno
 import gc
 import os
 import signal
@@ -401,6 +402,29 @@ def test_a_host_without_ssh_is_named_with_what_may_be_old():
         "Was drover_migration_uri changed? It counts once the playbook drover.compute.discover has"
         " recorded it."
     )
+
+
+def test_a_login_that_finds_no_libvirt_is_not_called_a_fault_of_ssh(monkeypatch):
+    """The text is libvirt 7.0's, when the daemon of a host with 12.8 is not running."""
+
+    text = (
+        "End of file while reading data: virt-ssh-helper: cannot connect to"
+        " '/var/run/libvirt/libvirt-sock': Failed to connect socket to"
+        " '/var/run/libvirt/libvirt-sock': No such file or directory: Input/output error"
+    )
+    problem = libvirt.libvirtError(text)
+    # The binding puts the text of an earlier test's error into the exception.
+    problem.args, problem.err = (text,), (38, 7, text, 2, *(None,) * 3, errno.EIO, 0)
+
+    def refuse(uri):
+        raise problem
+
+    monkeypatch.setattr(libvirt, "open", refuse)
+    with pytest.raises(LibvirtProblem) as caught:
+        binding.open_connection("qemu+ssh://root@kvm2/system")
+    message = str(caught.value)
+    assert message.startswith("libvirt at qemu+ssh://root@kvm2/system does not answer ")
+    assert message.endswith(". Start libvirtd on kvm2, or correct the URI.")
 
 
 def test_an_error_that_was_cleared_keeps_its_code_and_its_text(monkeypatch):

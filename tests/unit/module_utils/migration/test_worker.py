@@ -253,6 +253,15 @@ def test_a_paused_domain_stays_paused(fleet):
     assert (record["status"], fleet.states()) == ("completed", ("absent", "paused"))
 
 
+@pytest.mark.parametrize("was", ["paused", "running"])
+def test_libvirt_takes_no_post_copy_for_a_paused_domain(fleet, was):
+    if was == "paused":
+        fleet.domain().suspend()
+    record, dummy = fleet.move(post_copy=True, on_timeout="post_copy")
+    assert (record["status"], fleet.states()) == ("completed", ("absent", was))
+    assert bool(fleet.calls[0] & libvirt.VIR_MIGRATE_POSTCOPY) is (was == "running")
+
+
 def test_a_failed_move_leaves_the_source_as_it_was(fleet):
     fleet.behave = fleet.fail
     record, word = fleet.move()
@@ -466,6 +475,13 @@ def test_another_domain_of_that_name_at_the_destination(fleet):
 def test_the_host_it_is_on_is_no_destination(fleet):
     fleet.destination.getHostname = lambda: "kvm1"
     assert "host name of the source" in fleet.move()[0]["message"]
+
+
+@pytest.mark.parametrize("tunnelled", [True, False])
+def test_libvirt_takes_no_address_for_a_tunnelled_move(fleet, tunnelled):
+    record, dummy = fleet.move(migrate_uri="tcp://10.98.0.12", tunnelled=tunnelled)
+    assert record["status"] == "completed"
+    assert (libvirt.VIR_MIGRATE_PARAM_URI in fleet.parameters) is not tunnelled
 
 
 @pytest.mark.parametrize(
