@@ -70,8 +70,8 @@ printf '#!/bin/sh\\ncat > /dev/null\\n[ "$2" != migrate ] || [ ! -e {REJECTING} 
 chmod +x /etc/libvirt/hooks/qemu
 /etc/init.d/libvirtd restart
 """
-#: Make an authority and a certificate for each host: the folder, then the hosts. Before libvirt 8.2
-#: and QEMU 7.0 the copy of a disk asks for a certificate of the address.
+#: Make an authority and a certificate for each host: the folder, then the hosts. libvirt 7.0 asks
+#: for a certificate of the address where a disk is copied.
 CERTIFICATES = """
 mkdir "$1/pki"; cd "$1/pki"; shift
 openssl req -x509 -newkey rsa:2048 -nodes -keyout ca-key.pem -subj /CN=lab -days 2 -out ca-cert.pem \\
