@@ -20,10 +20,10 @@ def dotted(number: int) -> str:
 
 def rows(folder: pathlib.Path) -> list[str]:
     lines = [
-        "| From | To | Cells | Moved | Refused | Failed | Back: refused |",
-        "|---|---|---|---|---|---|---|",
+        "| From: libvirt, QEMU | To | Cells | Moved | Refused | Conflict | Failed | Back: refused |",
+        "|---|---|---|---|---|---|---|---|",
     ]
-    totals = [0] * 5
+    totals = [0] * 6
     files = sorted(
         folder.glob("*-*.json"),
         key=lambda file: [ORDER.index(each) for each in file.stem.split("-")],
@@ -31,16 +31,16 @@ def rows(folder: pathlib.Path) -> list[str]:
     for file in files:
         found = json.loads(file.read_text(encoding="utf-8"))
         old, new = file.stem.split("-")
-        there = collections.Counter()
+        there, back = collections.Counter(), collections.Counter()
         for name, counts in found["cells"].items():
-            if name != "older":
-                there.update(counts)
+            (back if name.startswith("older") else there).update(counts)
         numbers = [
             there.total(),
             there["moved"],
             there["refused"],
+            there["conflict"],
             there["failed"],
-            found["cells"].get("older", {}).get("refused", 0),
+            back["refused"],
         ]
         totals = [sum(each) for each in zip(totals, numbers)]
         hosts = [
