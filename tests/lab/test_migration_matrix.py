@@ -482,7 +482,8 @@ CONDITIONS = {
 def problem(condition, each, outcome, before, after):
     """Return the reason why a cell is not as expected, or an empty string."""
     result, words = condition.result(each)
-    message = outcome["message"]
+    # The outcomes of a run with an uncertain place have no messages.
+    message = outcome.get("message", "")
     found = {"completed": MOVED, "failed": FAILED}.get(outcome["status"], outcome["status"])
     if found == FAILED and not re.search(r" failed(:| before)", message):
         found = REFUSED
