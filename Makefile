@@ -4,7 +4,7 @@
 # `make` or `make help` lists what there is.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready demo lab lab-down test quick test-unit test-lab test-all test-matrix test-scenarios test-operations test-core-versions test-core-ends test-core-quick test-bare test-odd test-newest lint-newest pins bench-lab bench-nova bench-nova-tests bench-numa bench-placement bench-drain lint docs pages pictures build clean
+.PHONY: help setup ready demo lab lab-down test quick test-unit test-lab test-all test-matrix test-scenarios test-operations test-core-versions test-core-ends test-core-quick test-bare test-odd test-postgresql test-newest lint-newest pins bench-lab bench-nova bench-nova-tests bench-numa bench-placement bench-drain lint docs pages pictures build clean
 SETUP := tests/setup/setup.sh
 LAB := tests/lab/lab
 # Another one has another ansible-core: tests/setup/core-versions.sh makes it.
@@ -79,6 +79,16 @@ test-core-quick: ready  ## what depends on ansible-core most, with the oldest th
 
 test-odd: setup  ## unit tests as on a machine where umask, locale, zone, name, IPv6, /tmp and the user's configuration are odd; needs root
 	tests/setup/odd_machine.sh
+
+# Tests of the store itself; the last two have ICU, a zone far from UTC and serializable transactions by default.
+STORE = -k 'not sqlite' tests/unit/store tests/unit/placement tests/properties/store
+test-postgresql: setup  ## the tests of the store with PostgreSQL 13 and 17, also with odd settings, and the take-over of a standby; needs root
+	tests/setup/postgresql_root.sh bullseye trixie
+	DROVER_POSTGRESQL=.cache/postgresql/bullseye $(PYTEST) $(STORE)
+	DROVER_POSTGRESQL=.cache/postgresql/trixie $(PYTEST) $(STORE)
+	DROVER_POSTGRESQL=.cache/postgresql/trixie DROVER_POSTGRESQL_ODD=Pacific/Kiritimati $(PYTEST) $(STORE)
+	DROVER_POSTGRESQL_ODD=America/St_Johns $(PYTEST) $(STORE)
+	$(PYTEST) tests/matrix/test_promoted_standby.py
 
 test-bare: export COMMAND := $(or $(COMMAND),make demo)
 test-bare:  ## a command on a fresh Debian without anything: SUITE=bookworm COMMAND='make test'; by default make demo on trixie

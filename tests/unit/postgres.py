@@ -8,6 +8,10 @@ Debian's package: it does not touch the machine's own PostgreSQL. It runs as an 
 (PostgreSQL refuses root), requires a password, and ends with the process that started it, also if
 that process is killed.
 
+``DROVER_POSTGRESQL`` names the root of another release (tests/setup/postgresql_root.sh), whose
+server is tested then. ``DROVER_POSTGRESQL_ODD`` is a time zone: the server has it, an ICU collation
+where it can, and serializable transactions by default.
+
 A conftest.py takes the fixtures like this::
 
     from ansible_collections.drover.compute.tests.unit import postgres as server
@@ -51,16 +55,28 @@ PASSWORD_SPICE = "@:/%s#"
 PREFIX = "drover-postgres-"
 START_SECONDS = 60
 STOP_SECONDS = 20
+ROOT = pathlib.Path(os.environ.get("DROVER_POSTGRESQL", "/")).resolve()
+ODD_ZONE = os.environ.get("DROVER_POSTGRESQL_ODD")
+#: It sorts kvm10 after kvm9, and aa after z.
+ODD_COLLATION = "da-u-kn-true"
+#: Makes the folder of the server visible in the root of the other release.
+IN_ROOT = """
+root=$1 folder=$2
+shift 2
+mkdir -p "$root$folder"
+for each in /proc /dev "$folder"; do mount --rbind "$each" "$root$each"; done
+exec chroot "$@"
+"""
 
 
 def find_binaries() -> pathlib.Path:
     """Return the folder with initdb and postgres, the newest if there are several. Leave the tests
     out if there is none."""
     binaries = sorted(
-        pathlib.Path("/usr/lib/postgresql").glob("*/bin/initdb"),
+        (ROOT / "usr/lib/postgresql").glob("*/bin/initdb"),
         key=lambda path: int(path.parts[-3]) if path.parts[-3].isdigit() else 0,
     )
-    on_path = shutil.which("initdb")
+    on_path = shutil.which("initdb") if pathlib.Path("/") == ROOT else None
     if on_path:
         binaries.insert(0, pathlib.Path(on_path).resolve())
     if not binaries:
@@ -76,7 +92,8 @@ def _unprivileged():
     not root."""
     if os.geteuid() != 0:
         return None
-    for name in ("postgres", "nobody"):
+    # The other root has its own number for the user postgres.
+    for name in ("postgres", "nobody") if pathlib.Path("/") == ROOT else ("nobody",):
         with contextlib.suppress(KeyError):
             return pwd.getpwnam(name)
     pytest.fail("there is neither a user postgres nor nobody to run PostgreSQL as", pytrace=False)
@@ -118,7 +135,7 @@ class Cluster:
         self._user = _unprivileged()
         self._numbers = itertools.count(1)
         self._process = None
-        self.password = secrets.token_hex(8) + PASSWORD_SPICE
+        self.password = self._make_password()
         self.port = 0
         # pytest's tmp_path does not fit: it is closed to other users, and too long for a socket.
         parents = [tempfile.gettempdir(), "/tmp", "/var/tmp"]
@@ -129,23 +146,47 @@ class Cluster:
             tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=parents[0])
         )
         try:
-            self._init()
+            self.give(self.folder)
+            self._make_data()
             self._start()
         except BaseException:
             self.stop()
             raise
 
+    @staticmethod
+    def _make_password() -> str:
+        return secrets.token_hex(8) + PASSWORD_SPICE
+
+    @property
+    def version(self) -> int:
+        """Return the major version."""
+        return int(self._bin.parts[-2])
+
     def command(self, *words) -> list:
         """Return ``words`` as a command of the unprivileged user that ends with the caller's
         process."""
-        prefix = ["setpriv", "--pdeathsig", "INT"]
-        if self._user:
-            prefix += [
-                f"--reuid={self._user.pw_uid}",
-                f"--regid={self._user.pw_gid}",
-                "--clear-groups",
-            ]
-        return [*prefix, "--", *(str(word) for word in words)]
+        given = [str(word) for word in words]
+        end_with_caller = ["setpriv", "--pdeathsig", "INT"]
+        user = self._user
+        if pathlib.Path("/") == ROOT:
+            if user:
+                end_with_caller += [
+                    f"--reuid={user.pw_uid}",
+                    f"--regid={user.pw_gid}",
+                    "--clear-groups",
+                ]
+            return [*end_with_caller, "--", *given]
+        if user is None:
+            pytest.fail("DROVER_POSTGRESQL is the root of a release: it needs root", pytrace=False)
+        given[0] = given[0].removeprefix(str(ROOT))
+        # Another user's process forgets the signal at its end of its caller, so that it is last.
+        return [
+            *("unshare", "--mount", "sh", "-ec", IN_ROOT, "sh", str(ROOT)),
+            str(self.folder.parent),
+            f"--userspec={user.pw_uid}:{user.pw_gid}",
+            *("--groups=", str(ROOT)),
+            *(*end_with_caller, "--", *given),
+        ]
 
     def give(self, folder) -> None:
         """Give a folder and its content to the unprivileged user."""
@@ -153,31 +194,38 @@ class Cluster:
             if self._user:
                 os.chown(path, self._user.pw_uid, self._user.pw_gid)
 
-    def _init(self) -> None:
+    def _make_data(self) -> None:
         secret = self.folder / "password"
         secret.touch(0o600)
         secret.write_text(self.password)
         self.give(self.folder)
+        locale = ["--locale=C"]
+        if ODD_ZONE and self.version >= 15:
+            locale += ["--locale-provider=icu", f"--icu-locale={ODD_COLLATION}"]
+        self._run(
+            "initdb",
+            f"--pgdata={self.folder / 'data'}",
+            f"--username={ROLE}_admin",
+            f"--pwfile={secret}",
+            "--auth=scram-sha-256",
+            "--encoding=UTF8",
+            *locale,
+            "--no-sync",
+        )
+        secret.unlink()
+
+    def _run(self, program, *words, environment=None) -> None:
         done = subprocess.run(
-            self.command(
-                self._bin / "initdb",
-                f"--pgdata={self.folder / 'data'}",
-                f"--username={ROLE}_admin",
-                f"--pwfile={secret}",
-                "--auth=scram-sha-256",
-                "--encoding=UTF8",
-                "--locale=C",
-                "--no-sync",
-            ),
+            self.command(self._bin / program, *words),
             cwd=self.folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            env={**os.environ, **(environment or {})},
             text=True,
             check=False,
         )
-        secret.unlink()
         if done.returncode:
-            raise RuntimeError(f"initdb failed: {done.stdout}")
+            raise RuntimeError(f"{program} failed: {done.stdout}")
 
     def _start(self) -> None:
         for _dummy in range(3):
@@ -187,40 +235,38 @@ class Cluster:
             while self._process.poll() is None and time.monotonic() < end:
                 try:
                     with self.admin() as admin:
-                        # The store never needs more rights than the owner of a database has.
-                        admin.execute(
-                            psycopg.sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(
-                                psycopg.sql.Identifier(ROLE), psycopg.sql.Literal(self.password)
-                            )
-                        )
+                        self._prepare(admin)
                     return
                 except psycopg.OperationalError:
                     time.sleep(0.05)
         raise RuntimeError(f"PostgreSQL did not start: {(self.folder / 'log').read_text()}")
 
+    def _prepare(self, admin) -> None:
+        # The store never needs more rights than the owner of a database has.
+        admin.execute(
+            psycopg.sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(
+                psycopg.sql.Identifier(ROLE), psycopg.sql.Literal(self.password)
+            )
+        )
+
     def _launch(self) -> None:
+        settings = [
+            "listen_addresses=127.0.0.1",
+            "fsync=off",
+            "full_page_writes=off",
+            "shared_buffers=16MB",
+            "max_connections=50",
+            "autovacuum=off",
+        ]
+        if ODD_ZONE:
+            settings += [f"timezone={ODD_ZONE}", "default_transaction_isolation=serializable"]
+        words = ["-D", self.folder / "data", "-p", self.port, "-k", self.folder]
         with open(self.folder / "log", "ab") as log:
             self._process = subprocess.Popen(
                 self.command(
                     self._bin / "postgres",
-                    "-D",
-                    self.folder / "data",
-                    "-p",
-                    self.port,
-                    "-k",
-                    self.folder,
-                    "-c",
-                    "listen_addresses=127.0.0.1",
-                    "-c",
-                    "fsync=off",
-                    "-c",
-                    "full_page_writes=off",
-                    "-c",
-                    "shared_buffers=16MB",
-                    "-c",
-                    "max_connections=50",
-                    "-c",
-                    "autovacuum=off",
+                    *words,
+                    *(word for each in settings for word in ("-c", each)),
                 ),
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
@@ -232,6 +278,16 @@ class Cluster:
         """Kill the server as a crash does; connections are refused after that."""
         self._process.kill()
         self._process.wait()
+
+    def power_off(self) -> None:
+        """Kill the server and all its processes at one moment, as the loss of power does."""
+        server = self._process.pid
+        os.kill(server, signal.SIGSTOP)
+        for child in pathlib.Path(f"/proc/{server}/task/{server}/children").read_text().split():
+            # The process of a connection may have ended.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(child), signal.SIGKILL)
+        self.crash()
 
     def start_again(self) -> None:
         """Start it again after a crash, on the same port."""
@@ -282,9 +338,11 @@ class Cluster:
         run_options = {"env": {**os.environ, "PGPASSWORD": self.password}, "capture_output": True}
         one, other = (url.rpartition("/")[2] for url in (source, target))
         at = ["-h", "127.0.0.1", "-p", str(self.port), "-U", ROLE]
-        dump = subprocess.run([self._bin / "pg_dump", *at, one], check=True, **run_options)
+        dump = subprocess.run(
+            self.command(self._bin / "pg_dump", *at, one), check=True, **run_options
+        )
         subprocess.run(
-            [self._bin / "psql", *at, "-v", "ON_ERROR_STOP=1", "-q", other],
+            self.command(self._bin / "psql", *at, "-v", "ON_ERROR_STOP=1", "-q", other),
             check=True,
             input=dump.stdout,
             **run_options,
@@ -300,6 +358,74 @@ class Cluster:
                 self._process.kill()
                 self._process.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Standby(Cluster):
+    """A hot standby of a cluster, with streaming replication.
+
+    :param primary: the Cluster; it has the same password.
+    """
+
+    def __init__(self, primary: Cluster) -> None:
+        self._primary = primary
+        super().__init__()
+
+    def _make_password(self) -> str:
+        return self._primary.password
+
+    def _make_data(self) -> None:
+        self._run(
+            "pg_basebackup",
+            *("--host=127.0.0.1", f"--port={self._primary.port}", f"--username={ROLE}_admin"),
+            f"--pgdata={self.folder / 'data'}",
+            *("--write-recovery-conf", "--checkpoint=fast", "--no-sync"),
+            environment={"PGPASSWORD": self.password},
+        )
+
+    def _prepare(self, admin) -> None:
+        _wait(admin, "SELECT status = 'streaming' FROM pg_stat_wal_receiver")
+
+    def synchronize(self) -> None:
+        """Let each commit of the primary wait for this standby."""
+        with self._primary.admin() as admin:
+            admin.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+            admin.execute("SELECT pg_reload_conf()")
+            _wait(admin, "SELECT sync_state = 'sync' FROM pg_stat_replication")
+
+    def catch_up(self) -> None:
+        """Wait until it has all commits of the primary."""
+        with self._primary.admin() as admin:
+            _wait(
+                admin,
+                "SELECT replay_lsn >= pg_current_wal_lsn() FROM pg_stat_replication",
+            )
+
+    def cut(self) -> None:
+        """Cut it off from its primary: it gets no later commit."""
+        with self.admin() as admin:
+            admin.execute("ALTER SYSTEM SET primary_conninfo = ''")
+            admin.execute("SELECT pg_reload_conf()")
+            _wait(admin, "SELECT count(*) = 0 FROM pg_stat_wal_receiver")
+
+    def promote(self) -> None:
+        """Let it take over."""
+        with self.admin() as admin:
+            admin.execute("SELECT pg_promote()")
+
+    def either_url(self, database: str) -> str:
+        """Return the SQLAlchemy URL of a database that leads to the one of the two that is the
+        primary."""
+        one, other = (f"host=127.0.0.1%3A{each.port}" for each in (self._primary, self))
+        head, dummy, tail = self.url(database).rpartition(f"127.0.0.1:{self.port}")
+        return f"{head}{tail}?{one}&{other}&target_session_attrs=read-write"
+
+
+def _wait(admin, query: str) -> None:
+    end = time.monotonic() + START_SECONDS
+    while (admin.execute(query).fetchone() or (False,))[0] is not True:
+        if time.monotonic() > end:
+            raise RuntimeError(f"PostgreSQL does not come to: {query}")
+        time.sleep(0.02)
 
 
 @pytest.fixture(scope="session")
