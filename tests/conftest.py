@@ -19,6 +19,8 @@ from ansible_collections.drover.compute.tests import parts
 
 SAMPLED = (
     "tests/matrix/test_matrix.py::test_cell[",
+    "tests/matrix/test_full_disk.py::",
+    "tests/matrix/test_promoted_standby.py::",
     "tests/scenarios/test_scenarios.py::test_scenario[",
     "tests/scenarios/test_order.py::test_a_change_in_the_order_changes_a_scenario[",
     "tests/properties/test_layering.py::test_contract_breaks[",

@@ -144,14 +144,9 @@ class Place(Operation):
             return None
         except (AnsibleActionFail, TimedOut) as problem:
             message = str(problem) or "It took too long."
-        arguments = {
-            "uuid": claim["uuid"],
-            "alternates": claim["alternates"],
-            "message": message,
-            "timeout": 1,
-        }
+        arguments = {"uuid": claim["uuid"], "claim": claim, "message": message, "timeout": 1}
         settled = run.task(claim["host"], "_instance_build", state="settled", **arguments)
-        return None if settled["built"] else {**claim, **settled["claim"]}
+        return None if settled["built"] else settled["claim"]
 
 
 class _Images:

@@ -171,18 +171,19 @@ class World:
     :param folder: folder for the files of this world alone.
     :param patch: pytest's monkeypatch.
     :param prepared: the file of an empty store.
+    :param url: the URL of an empty store on PostgreSQL, in place of the file.
     """
 
     HOSTS = ("kvm1", "kvm2", "kvm3")
 
-    def __init__(self, folder, patch, prepared):
+    def __init__(self, folder, patch, prepared, url=None):
         self.folder, self._patch = str(folder), patch
         self.disks = os.path.join(self.folder, "disks")
         os.makedirs(self.disks)
         self.fleet = hypervisors.Fleet(os.path.join(self.folder, "hosts"), patch, self.HOSTS)
         self.path = os.path.join(self.folder, "store.db")
         shutil.copyfile(prepared, self.path)
-        self.url = f"sqlite:///{self.path}"
+        self.url = url or f"sqlite:///{self.path}"
         self.names, self.contents, self.behind, self.dead = {}, {}, [], set()
         #: Images of Ceph instead of files: dict uuid of an instance -> images. None: the disks are
         #: files.
@@ -239,6 +240,18 @@ class World:
         if (url, in_memory) not in self._engines:
             self._engines[url, in_memory] = _engine_with_one_connection(url, in_memory)
         return self._engines[url, in_memory]
+
+    def at_commit(self, function):
+        """Call function(connection of the driver) right after the next commit, before anybody knows
+        of it."""
+        for made in self._engines.values():
+            made.dialect.do_commit = functools.partial(self._commit, made.dialect, function)
+
+    @staticmethod
+    def _commit(dialect, function, connection):
+        del dialect.do_commit
+        dialect.do_commit(connection)
+        function(connection)
 
     def close_stores(self):
         """Close the idle connections: the file of a store is complete then, and may be replaced."""
@@ -474,6 +487,8 @@ class _OneConnection(sa.pool.QueuePool):
 
 
 def _engine_with_one_connection(url, in_memory):
+    if url.get_backend_name() == "postgresql":
+        return _make_engine(url, in_memory)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sa.pool, "NullPool", _OneConnection)
         made = _make_engine(url, in_memory)
@@ -505,10 +520,10 @@ FAILURES = (AnsibleActionFail, DroverError, AnsibleConnectionFailure)
 
 
 @contextlib.contextmanager
-def world_of(operation):
-    """Yield a world for the begin of an operation."""
+def world_of(operation, url=None):
+    """Yield a world for the begin of an operation; its store is a file, or at the URL."""
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder, pytest.MonkeyPatch.context() as patch:
-        world = World(folder, patch, prepared())
+        world = World(folder, patch, prepared(), url)
         try:
             operation.prepare(world)
             yield world

@@ -22,6 +22,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import
     services,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import evacuations
+from ansible_collections.drover.compute.tests.unit import postgres as server
 from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import host, selection
@@ -299,6 +300,39 @@ def test_a_dump_that_was_loaded(postgres):
         assert place(other, "db")["changed"] is True
         # The first database has all its changes.
         assert place(url, "db")["changed"] is True
+
+
+@pytest.fixture
+def standby(postgres):
+    """Return (URL of a store, its Standby, URL of the standby's store)."""
+    with postgres.database() as url:
+        Store.open(url).upgrade()
+        follower = server.Standby(postgres)
+        try:
+            yield url, follower, follower.url(url.rpartition("/")[2])
+        finally:
+            follower.stop()
+
+
+@pytest.mark.parametrize("before", [["cache"], []])
+def test_a_standby_that_was_promoted_without_the_last_commits(standby, before):
+    """It is noticed at once: the checkpoint of the new primary comes minutes later."""
+    url, follower, other = standby
+    read(url, "kvm1", "kvm2")
+    for name in before:
+        place(url, name)
+    follower.catch_up()
+    follower.cut()
+    place(url, "web")
+    follower.promote()
+    said = refused(other, "web")
+    assert "kvm1, kvm2 were not read since the store was made or brought back" in said
+    read(other, "kvm1", "kvm2")
+    assert place(other, "web")["changed"] is True
+    # The checkpoint is no other promotion.
+    with follower.admin() as admin:
+        admin.execute("CHECKPOINT")
+    assert place(other, "db")["changed"] is True
 
 
 def unread(url, inventory=(), unknown=continuity.FILES, later=False):

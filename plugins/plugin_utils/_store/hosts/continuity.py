@@ -268,7 +268,12 @@ def _row(connection: Connection) -> Row:
 
 
 def begin(connection: Connection) -> None:
-    """Remove the file beside a new store, which is of another store at the same path (SQLite)."""
+    """Begin a new store: record its server (PostgreSQL), or remove the file beside it, which is of
+    another store at the same path (SQLite).
+    """
+    if connection.dialect.name == "postgresql":
+        _row(connection)
+        _write_continuity(connection, 0, 0)
     path = _witness_path(connection)
     if path is not None:
         with contextlib.suppress(OSError):
@@ -324,16 +329,22 @@ def _write_continuity(connection: Connection, claims: int, born: float) -> None:
     connection.execute(sa.update(tables.continuity).values(values))
 
 
+#: The checkpoint has the new timeline only minutes after a promotion. Until then the end of the
+#: recovery has it, which is read first: that checkpoint removes it.
+_TIMELINE = (
+    "SELECT greatest((SELECT min_recovery_end_timeline FROM pg_control_recovery()),"
+    " (SELECT timeline_id FROM pg_control_checkpoint()))"
+)
+_MAY_READ_TIMELINE = (
+    "SELECT has_function_privilege('pg_control_recovery()', 'execute')"
+    " AND has_function_privilege('pg_control_checkpoint()', 'execute')"
+)
+
+
 def _timeline(connection: Connection) -> int | None:
     """Read the server's timeline; None if this role may not read it."""
-    allowed = connection.execute(
-        sa.text("SELECT has_function_privilege('pg_control_checkpoint()', 'execute')")
-    ).scalar()
-    return (
-        connection.execute(sa.text("SELECT timeline_id FROM pg_control_checkpoint()")).scalar()
-        if allowed
-        else None
-    )
+    allowed = connection.execute(sa.text(_MAY_READ_TIMELINE)).scalar()
+    return connection.execute(sa.text(_TIMELINE)).scalar() if allowed else None
 
 
 def _witness_path(connection: Connection) -> str | None:
