@@ -34,10 +34,15 @@ ADVISORY_LOCK = 0x64726F766572
 # server have priority. They are set for the transaction only, because a pooler may give the
 # connection to another client after it.
 LIMITS = {"lock_timeout": "60s", "idle_in_transaction_session_timeout": "120s"}
+# A commit is on the disk at once, whatever the server or the role has: a hypervisor would do a
+# second time an order that a power cut took out of the store. How far it waits for a standby is the
+# operator's choice.
+_SETTINGS = {name: ("0", value) for name, value in LIMITS.items()}
+_SETTINGS["synchronous_commit"] = ("off", "on")
 _SET_LIMITS = ", ".join(
-    f"set_config('{name}', CASE current_setting('{name}') WHEN '0' THEN '{value}' ELSE"
+    f"set_config('{name}', CASE current_setting('{name}') WHEN '{unset}' THEN '{value}' ELSE"
     f" current_setting('{name}') END, true)"
-    for name, value in LIMITS.items()
+    for name, (unset, value) in _SETTINGS.items()
 )
 # libpq's options: when a connection to a server without power or network counts as lost.
 SILENCE = {

@@ -487,6 +487,31 @@ def test_safety_19_each_commit_waits_for_the_disk(prepared_url, tmp_path):
     assert len(synced) >= 4, calls.read_text()
 
 
+def test_safety_19_each_commit_waits_for_the_disk_of_the_server(postgres):
+    """The server, or the role, has it otherwise, and loses its power right after the commit."""
+    with postgres.database() as url:
+        Store.open(url).upgrade()
+        with postgres.admin() as admin:
+            admin.execute("ALTER ROLE drover SET synchronous_commit = off")
+            admin.execute("ALTER SYSTEM SET wal_writer_delay = '10s'")
+            admin.execute("SELECT pg_reload_conf()")
+        try:
+            store = Store.open(url)
+            for number, together in enumerate((False, True)):
+                with store.write(together=together) as connection:
+                    connection.execute(sa.insert(tables.traits).values(name=f"CUSTOM_{number}"))
+                postgres.power_off()
+                postgres.start_again()
+                with store.read() as connection:
+                    names = set(connection.execute(sa.select(tables.traits.c.name)).scalars())
+                assert f"CUSTOM_{number}" in names
+        finally:
+            with postgres.admin() as admin:
+                admin.execute("ALTER ROLE drover RESET synchronous_commit")
+                admin.execute("ALTER SYSTEM RESET wal_writer_delay")
+                admin.execute("SELECT pg_reload_conf()")
+
+
 def test_a_second_connection_of_a_process_leaves_the_first_its_locks(prepared_url, tmp_path):
     """Without the locks another process would remove the log at its end, and the later writes with
     it."""
