@@ -13,7 +13,7 @@ HYPERVISOR="
     python3 python3-libvirt"
 # For the lab, for the tests' database, and for the environments, in this order.
 PACKAGES="$HYPERVISOR
-    postgresql pgbouncer locales libvirt-l10n
+    postgresql pgbouncer locales libvirt-l10n sshfs strace
     python3-venv"
 STORAGE="
     ceph-mon ceph-mgr ceph-osd ceph-mds ceph-fuse ceph-common qemu-block-extra libvirt-daemon-driver-storage-rbd

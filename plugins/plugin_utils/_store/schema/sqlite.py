@@ -8,12 +8,17 @@ commit.
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
+import functools
 import os
 import pwd
 import sqlite3
 import time
 from collections.abc import Iterator
 from typing import Any
+
+from ansible_collections.drover.compute.plugins.module_utils._storage import kinds
 
 from ..._common.errors import DroverError
 from ..database.sql import Connection, sa
@@ -27,6 +32,21 @@ NO_DATABASE = "file is not a database"
 _CORRUPT = 11
 # access() uses the real user if the system cannot use the effective one.
 _EFFECTIVE = os.access in os.supports_effective_ids
+# File systems of FUSE that keep their files on this machine. Any other one may be on a network.
+_LOCAL_FUSE = {
+    f"fuse.{name}"
+    for name in (
+        *("bindfs", "cryfs", "encfs", "fuse-overlayfs", "gocryptfs", "lxcfs", "mergerfs"),
+        *("ntfs-3g", "securefs", "unionfs"),
+    )
+}
+_MOUNTS = "/proc/self/mountinfo"
+# Less than this (bytes) is free on a full disk: a page of the log, or a part of its index.
+_FULL = 64 * 1024
+_NO_DISK = (
+    " Set drover_store_url to a file on a disk of this machine, or to PostgreSQL. To keep this store,"
+    " copy all files that begin with its name there, while no run works on it."
+)
 # Files that have write-ahead logging as far as this process knows, by device and inode.
 _WRITE_AHEAD: set[tuple[int, int]] = set()
 
@@ -69,6 +89,7 @@ def make_file(dialect: Any, record: Any, cargs: Any, cparams: Any) -> None:
     the same permissions.
     """
     folder = os.path.dirname(cargs[0])
+    _refuse_networks(cargs[0])
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
     except OSError as problem:
@@ -79,9 +100,74 @@ def make_file(dialect: Any, record: Any, cargs: Any, cparams: Any) -> None:
     # An existing file is not opened: closing it would drop the locks of this process on it. Other
     # errors SQLite reports itself.
     with contextlib.suppress(OSError):
-        made = os.open(cargs[0], os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        _WRITE_AHEAD.discard(_number(os.fstat(made)))
-        os.close(made)
+        made = os.open(cargs[0], os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            _WRITE_AHEAD.discard(_number(os.fstat(made)))
+            _refuse_without_locks(made, cargs[0])
+        except DroverError:
+            os.unlink(cargs[0])
+            raise
+        finally:
+            os.close(made)
+
+
+def _refuse_networks(path: str) -> None:
+    """Refuse a file on a file system that other machines may have mounted.
+
+    SQLite keeps its runs apart with memory that all of them share, and with locks. Neither reaches
+    another machine: two controllers on one file lost each other's commits, without any error.
+
+    :raises DroverError: the file system is one of these.
+    """
+    place = path
+    while not os.path.exists(place) and place != os.path.dirname(place):
+        place = os.path.dirname(place)
+    try:
+        kind = _file_system(os.stat(place).st_dev, place)
+    except OSError:
+        # SQLite reports it.
+        return
+    is_fuse = kind == "fuse" or (kind.startswith("fuse.") and kind not in _LOCAL_FUSE)
+    if is_fuse or kinds.file_system(kind) is not None:
+        raise DroverError(
+            f"The store sqlite:///{path} cannot be used: it is on a file system of the type {kind},"
+            " which other machines may have mounted too. SQLite cannot keep the runs of two"
+            f" machines apart, and changes would be lost. Nothing was written.{_NO_DISK}"
+        )
+
+
+@functools.cache
+def _file_system(device: int, place: str) -> str:
+    """Return the type of the mounted file system with a device number; "" if it is unknown.
+
+    :param place: the path that has the number. After it is unmounted, another one may have it.
+    """
+    number = f"{os.major(device)}:{os.minor(device)}"
+    with contextlib.suppress(OSError), open(_MOUNTS, encoding="utf-8", errors="replace") as mounts:
+        for line in mounts:
+            first, dummy, last = line.partition(" - ")
+            if first.split()[2] == number:
+                return last.split()[0]
+    return ""
+
+
+def _refuse_without_locks(file: int, path: str) -> None:
+    """Refuse a file system without locks, by a lock of a byte that SQLite does not use.
+
+    Call it with the descriptor of a file whose close drops no lock that is needed.
+
+    :raises DroverError: the file cannot be locked.
+    """
+    try:
+        fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB, 1)
+    except OSError as problem:
+        if problem.errno in (errno.EAGAIN, errno.EACCES):
+            # Another process has a lock, so there are locks.
+            return
+        raise DroverError(
+            f"The store sqlite:///{path} cannot be used: its file system has no locks"
+            f" ({problem.strerror}), which keep two runs apart. Nothing was written.{_NO_DISK}"
+        ) from problem
 
 
 def prepare(path: str | None, connection: sqlite3.Connection, record: Any) -> None:
@@ -120,6 +206,7 @@ def _is_write_ahead(path: str | None) -> bool:
         number = _number(os.stat(path))
         if number not in _WRITE_AHEAD:
             with open(path, "rb") as file:
+                _refuse_without_locks(file.fileno(), path)
                 if file.read(20)[18:] != b"\x02\x02":
                     return False
             _WRITE_AHEAD.add(number)
@@ -175,6 +262,13 @@ def advice(path: str) -> str:
             return (
                 f"{who} {what} {place}, or its file system is read-only. Give the user the right to"
                 f" read and write {path} and its folder, or set drover_store_url to another file."
+            )
+    with contextlib.suppress(OSError):
+        disk = os.statvfs(folder)
+        if disk.f_bavail * disk.f_frsize < _FULL:
+            return (
+                f"The disk of {folder} is full, and this step has written nothing. Make room there,"
+                " then run the same again: what was done before stays as it is."
             )
     return f"See whether the disk of {folder} is full or read-only."
 
