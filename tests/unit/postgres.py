@@ -59,6 +59,7 @@ ROOT = pathlib.Path(os.environ.get("DROVER_POSTGRESQL", "/")).resolve()
 ODD_ZONE = os.environ.get("DROVER_POSTGRESQL_ODD")
 #: It sorts kvm10 after kvm9, and aa after z.
 ODD_COLLATION = "da-u-kn-true"
+END_WITH_CALLER = ("setpriv", "--pdeathsig", "INT")
 #: Makes the folder of the server visible in the root of the other release.
 IN_ROOT = """
 root=$1 folder=$2
@@ -163,29 +164,31 @@ class Cluster:
         return int(self._bin.parts[-2])
 
     def command(self, *words) -> list:
-        """Return ``words`` as a command of the unprivileged user that ends with the caller's
-        process."""
-        given = [str(word) for word in words]
-        end_with_caller = ["setpriv", "--pdeathsig", "INT"]
-        user = self._user
+        """Return ``words`` as a command of the machine, of the unprivileged user, that ends with
+        the caller's process."""
+        account = []
+        if self._user:
+            account = [
+                f"--reuid={self._user.pw_uid}",
+                f"--regid={self._user.pw_gid}",
+                "--clear-groups",
+            ]
+        return [*END_WITH_CALLER, *account, "--", *(str(word) for word in words)]
+
+    def _of_server(self, program, *words) -> list:
+        """Return the command of one of the server's programs."""
+        path = self._bin / program
         if pathlib.Path("/") == ROOT:
-            if user:
-                end_with_caller += [
-                    f"--reuid={user.pw_uid}",
-                    f"--regid={user.pw_gid}",
-                    "--clear-groups",
-                ]
-            return [*end_with_caller, "--", *given]
-        if user is None:
+            return self.command(path, *words)
+        if self._user is None:
             pytest.fail("DROVER_POSTGRESQL is the root of a release: it needs root", pytrace=False)
-        given[0] = given[0].removeprefix(str(ROOT))
-        # Another user's process forgets the signal at its end of its caller, so that it is last.
+        # A process that becomes another user forgets with whom it ends: that comes last.
         return [
             *("unshare", "--mount", "sh", "-ec", IN_ROOT, "sh", str(ROOT)),
             str(self.folder.parent),
-            f"--userspec={user.pw_uid}:{user.pw_gid}",
-            *("--groups=", str(ROOT)),
-            *(*end_with_caller, "--", *given),
+            f"--userspec={self._user.pw_uid}:{self._user.pw_gid}",
+            *("--groups=", str(ROOT), *END_WITH_CALLER, "--"),
+            *(f"/{path.relative_to(ROOT)}", *(str(word) for word in words)),
         ]
 
     def give(self, folder) -> None:
@@ -216,7 +219,7 @@ class Cluster:
 
     def _run(self, program, *words, environment=None) -> None:
         done = subprocess.run(
-            self.command(self._bin / program, *words),
+            self._of_server(program, *words),
             cwd=self.folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -263,8 +266,8 @@ class Cluster:
         words = ["-D", self.folder / "data", "-p", self.port, "-k", self.folder]
         with open(self.folder / "log", "ab") as log:
             self._process = subprocess.Popen(
-                self.command(
-                    self._bin / "postgres",
+                self._of_server(
+                    "postgres",
                     *words,
                     *(word for each in settings for word in ("-c", each)),
                 ),
@@ -312,6 +315,8 @@ class Cluster:
             password=self.password,
             dbname="postgres",
             autocommit=True,
+            # A standby has no serializable transactions.
+            options="-c default_transaction_isolation=repeatable\\ read",
             connect_timeout=10,
         )
 
@@ -338,11 +343,9 @@ class Cluster:
         run_options = {"env": {**os.environ, "PGPASSWORD": self.password}, "capture_output": True}
         one, other = (url.rpartition("/")[2] for url in (source, target))
         at = ["-h", "127.0.0.1", "-p", str(self.port), "-U", ROLE]
-        dump = subprocess.run(
-            self.command(self._bin / "pg_dump", *at, one), check=True, **run_options
-        )
+        dump = subprocess.run(self._of_server("pg_dump", *at, one), check=True, **run_options)
         subprocess.run(
-            self.command(self._bin / "psql", *at, "-v", "ON_ERROR_STOP=1", "-q", other),
+            self._of_server("psql", *at, "-v", "ON_ERROR_STOP=1", "-q", other),
             check=True,
             input=dump.stdout,
             **run_options,

@@ -89,11 +89,12 @@ def test_f5_a_pooler_of_statements_is_refused(postgres, store):
     assert "backup" not in str(refused.value) and "cannot be used" in str(refused.value)
 
 
-def test_f5_limits_of_the_role_count_behind_a_pooler(postgres, store):
+@pytest.mark.parametrize("mode", ["session", "transaction"])
+def test_f5_limits_of_the_role_count_behind_a_pooler(postgres, store, mode):
     with postgres.admin() as admin:
         admin.execute("ALTER ROLE drover SET lock_timeout = '300s'")
     try:
-        with pgbouncer.in_front_of(postgres, "transaction", 2) as by_way:
+        with pgbouncer.in_front_of(postgres, mode, 2) as by_way:
             Store.open(by_way(store)).upgrade()
             with Store.open(by_way(store)).write() as connection:
                 assert connection.execute(sa.text("SHOW lock_timeout")).scalar() == "5min"
