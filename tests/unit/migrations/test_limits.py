@@ -160,7 +160,9 @@ def test_two_runs_at_the_same_moment_do_not_both_find_room_for_one_more(fleet_ur
         ]
     )
     refused = [answer for answer in answers if isinstance(answer, str)]
-    assert len(refused) == 2 and all(answer.startswith("LimitReached: ") for answer in refused), answers
+    assert len(refused) == 2 and all(answer.startswith("LimitReached: ") for answer in refused), (
+        answers
+    )
     assert len(under_way(fleet_url)) == 2
 
 

@@ -34,3 +34,11 @@ def test_rows_are_read_by_any_number_of_values_in_the_order_of_the_query(store, 
             connection, query, tables.traits.c.id, [ids[name] for name in names] + [10**9]
         )
         assert [tuple(row) for row in by_id] == [(name, ids[name]) for name in names[::-1]]
+
+
+def test_rows_are_locked_in_one_order_whatever_the_collation(store):
+    """Two writers that lock the same rows in different orders would wait for each other."""
+    names = ["CUSTOM_10", "CUSTOM_9", "CUSTOM_AA", "CUSTOM_A_B", "CUSTOM_Z"]
+    with store.write() as connection:
+        bulk.ids_by(connection, tables.traits.c.name, names)
+        assert list(bulk.hold(connection, tables.traits, "name", names)) == sorted(names)

@@ -30,6 +30,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.copies impor
     transfer,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._store.copies.export_file import Export
+from ansible_collections.drover.compute.plugins.plugin_utils._store.database import bulk
 from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import schema, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import (
@@ -119,12 +120,16 @@ def seal(path):
 
 
 def everything(url):
-    """Return every row of every table as the database gives it, floats by their bits."""
+    """Return every row of every table in the order of its key, floats by their bits."""
     with Store.open(url).read() as connection:
         return {
             table.name: [
                 [value.hex() if isinstance(value, float) else value for value in row]
-                for row in connection.execute(sa.select(table).order_by(*table.primary_key.columns))
+                for row in connection.execute(
+                    sa.select(table).order_by(
+                        *(bulk.in_order(connection, each) for each in table.primary_key.columns)
+                    )
+                )
             ]
             for table in tables.EXPORTED
         }

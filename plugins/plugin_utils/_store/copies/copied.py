@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from ..database import bulk
 from ..database.sql import Connection, sa
 from ..schema import tables
 
@@ -60,7 +61,7 @@ def rows(connection: Connection, table: sa.Table) -> Iterator[Values]:
             sa.cast(column, sa.Text) if isinstance(column.type, sa.JSON) else column
             for column in table.columns
         )
-    ).order_by(*(_in_order(connection, column) for column in table.primary_key.columns))
+    ).order_by(*(bulk.in_order(connection, column) for column in table.primary_key.columns))
     statement = str(query.compile(dialect=connection.dialect))
     driver: Any = connection.connection.driver_connection
     if connection.dialect.name == "sqlite":
@@ -84,10 +85,3 @@ def insert(copy: sqlite3.Connection, table: sa.Table, values: Iterable[Values]) 
     for some in iter(lambda: tuple(itertools.islice(flat, most)), ()):
         marks = ", ".join([row] * (len(some) // width))
         copy.execute(f'INSERT INTO "{table.name}" ({quoted}) VALUES {marks}', some)
-
-
-def _in_order(connection: Connection, column: sa.Column[Any]) -> sa.ColumnElement[Any]:
-    """Return what to sort a column by, for the same order of texts on both databases."""
-    if connection.dialect.name == "postgresql" and isinstance(column.type, sa.String):
-        return sa.collate(column, "C")
-    return column

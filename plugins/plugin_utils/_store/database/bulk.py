@@ -223,6 +223,14 @@ def _addition_to_both(
     return sa.select(added.c.id, sa.select(also.c.id).scalar_subquery())
 
 
+def in_order(connection: Connection, column: sa.Column[Any]) -> sa.ColumnElement[Any]:
+    """Return what to sort a column by, for the same order of texts on each database and in
+    Python."""
+    if connection.dialect.name == "postgresql" and isinstance(column.type, sa.String):
+        return sa.collate(column, "C")
+    return column
+
+
 def hold(
     connection: Connection, table: sa.Table, name: str, values: Iterable[str]
 ) -> dict[str, Row]:
@@ -234,7 +242,10 @@ def hold(
     by_value: dict[str, Row] = {}
     for start in range(0, len(keys), NAMED_VALUES):
         query = (
-            sa.select(table).where(column.in_(keys[start : start + NAMED_VALUES])).order_by(column)
+            sa.select(table)
+            .where(column.in_(keys[start : start + NAMED_VALUES]))
+            # The same order as of the parts, or two writers could wait for each other.
+            .order_by(in_order(connection, column))
         )
         by_value.update(
             {getattr(row, name): row for row in connection.execute(query.with_for_update())}
