@@ -21,7 +21,7 @@ from ansible_collections.drover.compute.tests.matrix.world import (
     prepared,
     world_of,
 )
-from ansible_collections.drover.compute.tests.unit.store.test_file_systems import fill, small
+from ansible_collections.drover.compute.tests.unit.store.test_sqlite_file_systems import fill, small
 
 small = small
 
