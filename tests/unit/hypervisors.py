@@ -492,6 +492,11 @@ class Fleet:
     def carry_out(self, host, module, arguments, check_mode, diff, environment=()):
         """Run the module itself; return its result, or None if its process was ended."""
         code = importlib.import_module(f"{MODULES}.{module.rpartition('.')[2]}")
+        named = urllib.parse.urlsplit(arguments.get("uri") or "").hostname
+        if named not in (None, host.name):
+            # The libvirt of another machine has another host_uuid than the one of this host.
+            said = f"{arguments['uri']}, a libvirt of {host.name}, is on another machine"
+            return {"failed": True, "msg": said, "not_this_host": True, "begun": False}
         parameters = json.loads(
             json.dumps({**arguments, "_ansible_check_mode": check_mode, "_ansible_diff": diff})
         )

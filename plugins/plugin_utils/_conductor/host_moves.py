@@ -257,10 +257,10 @@ class HostMoves:
     def _switch(self, order: UnopenedOrder, there: bool, on: bool, timeout: int) -> str | None:
         """Start or shut down a domain, see conductor.restarting.
 
-        The source does it also at the destination, because it reaches the libvirt there.
+        Each host does it itself: a module refuses the libvirt of another machine.
         """
         options: dict[str, object] = {
-            "uri": order["destination_uri"] if there else order["source_uri"],
+            "uri": order["uri_there"] if there else order["source_uri"],
             "uuid": order["uuid"],
             "state": "running" if on else "stopped",
             "timeout": timeout,
@@ -278,7 +278,8 @@ class HostMoves:
                 ]
             except DroverError as problem:
                 return str(problem)
-        answer = starting.order(self._hand, host, "domain", options, proofs)
+        hand = self._ports.hosts.hand(host) if there else self._hand
+        answer = starting.order(hand, host, "domain", options, proofs)
         return None if answer.outcome == certainty.DONE else answer.message
 
     def _refusal(self, order: UnopenedOrder, options: MigrationOptions) -> str | None:

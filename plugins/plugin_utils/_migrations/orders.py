@@ -94,6 +94,7 @@ def _orders(connection: Connection, *conditions: sa.ColumnElement[bool]) -> list
             destination.c.uuid.label("provider"),
             *compute_nodes.uuid_columns(destination),
             source.c.uri.label("source_uri"),
+            destination.c.uri.label("uri_there"),
             tables.instances.c.policy,
         )
         .outerjoin(tables.instances, tables.instances.c.uuid == migrations.c.instance_uuid)
@@ -120,6 +121,7 @@ def _orders(connection: Connection, *conditions: sa.ColumnElement[bool]) -> list
             "destination": row.destination,
             "provider": row.provider,
             "destination_uri": row.migration_uri,
+            "uri_there": row.uri_there or DEFAULT_URI,
             "host_uuids_there": compute_nodes.own_uuids(row._asdict()),
             "migration_address": row.migration_address,
             "source_uri": row.source_uri or DEFAULT_URI,
@@ -205,6 +207,7 @@ def unopened(connection: Connection, move: Move) -> UnopenedOrder:
         "destination": move["host"],
         "provider": destination.uuid,
         "destination_uri": destination.migration_uri,
+        "uri_there": destination.uri or DEFAULT_URI,
         "host_uuids_there": compute_nodes.own_uuids(machine._asdict()),
         "migration_address": destination.migration_address,
         "source_uri": source.uri or DEFAULT_URI,

@@ -48,6 +48,8 @@ class UnopenedOrder(MoveEnds):
     source_uri: str
     #: The URI of libvirt at the destination, as the source reaches it; None for the usual one.
     destination_uri: str | None
+    #: The URI of libvirt at the destination, as the destination itself reaches it.
+    uri_there: str
     #: The uuids that libvirt there may have; empty if no uuid identifies the machine.
     host_uuids_there: list[str]
     #: The address that the memory is sent to; None for the one that libvirt at the destination

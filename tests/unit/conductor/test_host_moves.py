@@ -19,6 +19,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports im
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
 
@@ -46,6 +47,16 @@ class Hand:
         return certainty.Answer(certainty.DONE, {"moves": [report]})
 
 
+MOVE = {
+    "uuid": uuid_of("web"),
+    "name": "web",
+    "from_host": "kvm1",
+    "host": "kvm2",
+    "node": "kvm2",
+    "live": False,
+}
+
+
 def test_a_guest_is_not_shut_down_for_a_cold_move_that_is_refused(prepared_url):
     for name, guests in (("kvm1", [domain("web")]), ("kvm2", [])):
         fleets.discover(prepared_url, host(name, *guests), now=time.time())
@@ -60,18 +71,27 @@ def test_a_guest_is_not_shut_down_for_a_cold_move_that_is_refused(prepared_url):
         },
     )
     ports = Ports(store, hosts, Leasing(store, LeaseHolder(os.getpid()), str), str, time)
-    move = {
-        "uuid": uuid_of("web"),
-        "name": "web",
-        "from_host": "kvm1",
-        "host": "kvm2",
-        "node": "kvm2",
-        "live": False,
-    }
     settings = MoveSettings(MigrationLimits(per_source=1), {"copy_storage": "never"}, 60, 60)
-    (outcome,) = HostMoves(ports, "kvm1", settings, hand).carry_out([move])
+    (outcome,) = HostMoves(ports, "kvm1", settings, hand).carry_out([MOVE])
     assert (outcome["status"], outcome["message"]) == ("failed", REFUSAL)
     assert {module for module, dummy in hand.calls} == {"_domain_migration"}
     assert all(args.get("check") for dummy, args in hand.calls)
     (order,) = hand.calls[-1][1]["start"]
     assert order["copy_storage"] == "never", "the check knows the options of the move"
+
+
+def test_a_guest_that_is_shut_down_for_its_move_is_started_by_its_new_host(
+    prepared_url, tmp_path, monkeypatch
+):
+    """A module of the old host refuses the libvirt of the new one, which is another machine."""
+    fleet = hypervisors.Fleet(tmp_path, monkeypatch, ["kvm1", "kvm2"])
+    fleet.hosts["kvm1"].define("web", uuid_of("web"), "running")
+    for name, guests in (("kvm1", [domain("web")]), ("kvm2", [])):
+        fleets.discover(prepared_url, host(name, *guests), now=time.time())
+    settings = MoveSettings(MigrationLimits(per_source=1), {}, 60, 60)
+    store = Store.open(prepared_url)
+    leasing = Leasing(store, LeaseHolder(os.getpid()), str)
+    ports = fleet.ports(store)._replace(leasing=leasing)
+    (outcome,) = HostMoves(ports, "kvm1", settings).carry_out([MOVE])
+    assert outcome["status"] == "completed", outcome
+    assert fleet.where() == {"web": [("kvm2", "running")]}
