@@ -14,8 +14,12 @@ import os
 import subprocess
 
 import libvirt
+import sqlalchemy as sa
 from ansible.errors import AnsibleActionFail
 
+from ansible_collections.drover.compute.plugins.module_utils._domain.definition import (
+    METADATA_NAMESPACE,
+)
 from ansible_collections.drover.compute.plugins.module_utils._domain.numa import parse_numa
 from ansible_collections.drover.compute.plugins.module_utils._files.image_size import image_size
 from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import parse
@@ -39,6 +43,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.instances im
     instances,
     orders,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.tests.matrix import volumes
 from ansible_collections.drover.compute.tests.matrix.world import Run, TimedOut, Violation
 from ansible_collections.drover.compute.tests.unit import hypervisors
@@ -373,6 +378,32 @@ class DrainTwo(Drain):
     """The same with two hosts; no instance goes from one of them to the other."""
 
     hosts = ("kvm1", "kvm2")
+
+
+class DrainShutDown(Drain):
+    """The same while the policy of web is cold: it is shut down, moved and started by its new
+    host."""
+
+    def prepare(self, world):
+        super().prepare(world)
+        world.fleet.hosts["kvm1"].domains()[uuid_of("web")].setMetadata(
+            libvirt.VIR_DOMAIN_METADATA_ELEMENT,
+            "<instance><move>cold</move></instance>",
+            "drover",
+            METADATA_NAMESPACE,
+            libvirt.VIR_DOMAIN_AFFECT_LIVE | libvirt.VIR_DOMAIN_AFFECT_CONFIG,
+        )
+        world.discover()
+
+    def check(self, world):
+        super().check(world)
+        with Store.open(world.url).read() as connection:
+            types = {
+                row.type
+                for row in connection.execute(sa.select(tables.migrations))
+                if row.instance_uuid == uuid_of("web")
+            }
+        assert types == {"migration"}, types
 
 
 class DrainTwoDefinitions(Drain):
@@ -1139,6 +1170,7 @@ OPERATIONS = {
     "rolling": Rolling,
     "drain": Drain,
     "drain of two hosts": DrainTwo,
+    "drain, shut down": DrainShutDown,
     "drain with two definitions": DrainTwoDefinitions,
     "drain with an unknown device": DrainUnknownDevice,
     "evacuate": Evacuate,
