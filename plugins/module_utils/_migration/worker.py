@@ -976,6 +976,18 @@ class Worker:
         """Finish a move with the instance at the destination only: verify, carry over, clean the
         source.
         """
+        if self.previous is not None and self.previous["status"] == "completed":
+            # This is a repeated call after the end: the answer is the earlier one, with the present
+            # states. By now the instance may have been started there, or have stopped.
+            self.record = {
+                **self.previous,
+                "move": self.record["move"],
+                "source_state": self.record["source_state"],
+                "destination_state": self.record["destination_state"],
+            }
+            self.save()
+            self.records.forget_abort(self.uuid)
+            return
         usual = {"running": ("running", "blocked"), "paused": ("paused",), "shutoff": ("shutoff",)}
         expected_states: tuple[str, ...] = usual.get(self.record["was"] or "", ())
         if not expected_states:
@@ -1004,18 +1016,6 @@ class Worker:
                 f" destination where it should be {expected_states[0]}. Look at it there (virsh"
                 f" domstate --reason {self.uuid}).",
             )
-            return
-        if self.previous is not None and self.previous["status"] == "completed":
-            # This is a repeated call after the end: the answer is the earlier one, with the present
-            # states.
-            self.record = {
-                **self.previous,
-                "move": self.record["move"],
-                "source_state": self.record["source_state"],
-                "destination_state": self.record["destination_state"],
-            }
-            self.save()
-            self.records.forget_abort(self.uuid)
             return
         self.save(phase="cleaning")
         storage = self.storage()
