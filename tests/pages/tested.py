@@ -37,7 +37,7 @@ machine that runs the tests. A number is the number of tests that passed; "-": n
 test-all` or hours; a run with `DROVER_LAB_RELEASE={example}` and `DROVER_WRITE_EXPECTED=1` records its results for this page.
 
 Other tests have hosts of several releases in one fleet: `tests/lab/test_newer_release.py`, `tests/lab/test_upgrade.py` and
-`tests/lab/test_migration_matrix.py`. Debian: bullseye is 11, bookworm 12, trixie 13, sid the next one. Ubuntu: jammy is 22.04, noble 24.04.
+`tests/lab/test_migration_matrix.py`. Debian: bullseye is 11, bookworm 12, trixie 13, sid the next one; noble is Ubuntu 24.04.
 """
 
 

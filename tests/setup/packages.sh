@@ -23,7 +23,7 @@ STORAGE="
     glusterfs-server libvirt-daemon-driver-storage-gluster
     lvm2"
 # Hosts of the lab with another release than the machine's.
-RELEASES="bullseye trixie sid jammy noble"
+RELEASES="bullseye trixie sid noble"
 EVENTS="prometheus prometheus-node-exporter"
 # Of these the packages that the release has. Since libvirt 11 the drivers have packages of their own; before they are parts of libvirt-daemon.
 DRIVERS="
