@@ -21,6 +21,9 @@ from . import distribution
 
 #: libvirt's number of 11.0.0, which has VLANs on bridges of Linux.
 VLAN_ON_BRIDGES = 11000000
+#: libvirt's number of 7.2.0, which picks UEFI firmware by its features. Before, it takes the first
+#: firmware of the host, and that of Debian 11 is one with Secure Boot.
+FIRMWARE_FEATURES = 7002000
 
 #: Devices by path: the compared attribute, its enum in the capabilities, and its name for people.
 _DEVICES = (
@@ -75,6 +78,11 @@ def reasons(conn: Any, text: str, where: str) -> list[str]:
         ]
     found = [*_firmware(root, offered), *_devices(root, offered), *_cpu(root, offered)]
     sentences = [_sentence(where, *each) for each in found]
+    if conn.getLibVersion() < FIRMWARE_FEATURES and root.find("os/firmware/feature") is not None:
+        sentences.append(
+            f"libvirt of {where} cannot pick UEFI firmware with or without Secure Boot, which came"
+            " with libvirt 7.2: choose another host, or upgrade libvirt there"
+        )
     sentences += distribution.reasons(conn, root, child_text(offered, "path"), where)
     if conn.getLibVersion() < VLAN_ON_BRIDGES and any(
         _is_vlan_on_bridge(nic) for nic in root.findall("devices/interface")
@@ -117,6 +125,8 @@ def read(
     elif not values_by_name["tpm_versions"]:
         # libvirt before 8.6 does not say it.
         values_by_name["tpm_versions"] = ["1.2", "2.0"]
+    if "secure_boot" in values_by_name and conn.getLibVersion() < FIRMWARE_FEATURES:
+        values_by_name["secure_boot"] = []
     return values_by_name or None
 
 

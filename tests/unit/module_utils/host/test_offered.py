@@ -168,6 +168,18 @@ def test_bridges_of_linux_have_vlans_later():
     assert offered.reasons(Host(capabilities(), 11000000), domain(VLAN), "kvm1") == []
 
 
+@pytest.mark.parametrize("wish", ["yes", "no"])
+def test_libvirt_before_7_2_picks_no_firmware_by_secure_boot(wish):
+    text = domain("", SECURE_BOOT.replace("'yes'", f"'{wish}'"), of_os=" firmware='efi'")
+    (said,) = offered.reasons(Host(capabilities(), 7000000), text, "kvm1")
+    assert "libvirt of kvm1 cannot pick UEFI firmware with or without Secure Boot" in said
+    assert offered.reasons(Host(capabilities(), 7002000), text, "kvm1") == []
+
+
+def test_libvirt_before_7_2_offers_no_secure_boot():
+    assert offered.read(Host(capabilities(), 7000000), "x86_64", KVM)["secure_boot"] == []
+
+
 def test_each_is_said_once_and_the_machine_is_asked_for():
     host = Host(capabilities())
     assert (
