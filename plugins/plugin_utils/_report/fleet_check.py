@@ -550,8 +550,8 @@ def _versions(hosts: Hosts) -> Iterable[HostFinding]:
                 yield HostFinding(
                     name,
                     WARNING,
-                    f"it has {what} {_version(version)}, others have {_version(newest)}: moves from"
-                    " a newer to an older one may fail",
+                    f"it has {what} {_version(version)}, others have {_version(newest)}: an"
+                    " instance does not move from a newer to an older one",
                     f"Upgrade {what} there; drover.compute.rolling_maintenance does so host by"
                     " host",
                 )

@@ -144,7 +144,8 @@ def test_what_is_wrong_with_a_host():
         (
             "kvm2",
             "warning",
-            "it has QEMU 6.0.0, others have 7.2.0: moves from a newer to an older one may fail",
+            "it has QEMU 6.0.0, others have 7.2.0: an instance does not move from a newer"
+            " to an older one",
         ),
         (
             "kvm3",
