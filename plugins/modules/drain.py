@@ -156,13 +156,14 @@ migrations:
     - The result of each move, with C(uuid) and C(name) of the instance, C(source), C(destination),
       C(provider) (the uuid of the resource provider there), C(status) (V(completed), V(failed),
       V(cancelled), V(conflict) or V(lost)), C(message) (mostly the cause of a failure), C(storage)
-      (V(shared), V(copied) or V(none)) and C(elapsed_s) (its seconds).
+      (V(shared), V(copied) or V(none)), C(elapsed_s) (its seconds) and C(ignores_shutdown) (true if
+      the guest did not shut down for its move).
   returned: always
   type: list
   elements: dict
   sample: [{uuid: 425519c8-859e-488e-96e3-46439d6e2f07, name: web1, source: kvm1, destination: kvm3,
     provider: 92916cb8-ade9-4263-ae96-c7f7040de74f, status: completed, message: '', storage: shared,
-      elapsed_s: 1.9}]
+      elapsed_s: 1.9, ignores_shutdown: false}]
 shut_down:
   description: Instances that were shut down, each with C(uuid), C(name) and C(host).
   returned: always

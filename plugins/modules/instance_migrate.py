@@ -76,14 +76,15 @@ migrations:
     - The result of each move, with C(uuid) and C(name) of the instance, C(source), C(destination),
       C(provider) (the uuid of the resource provider there), C(status) (V(completed), V(failed),
       V(cancelled), V(conflict) or V(lost)), C(message) (mostly the cause of a failure), C(storage)
-      (V(shared), V(copied) or V(none)) and C(elapsed_s) (its seconds).
+      (V(shared), V(copied) or V(none)), C(elapsed_s) (its seconds) and C(ignores_shutdown) (true if
+      the guest did not shut down for its move).
     - The result of a failure has it too, in short.
   returned: always
   type: list
   elements: dict
   sample: [{uuid: 0f389330-8dd4-4aa0-b19c-de3c8ae435a9, name: web1, source: kvm1, destination: kvm2,
     provider: 17d76cca-506d-409a-9722-2994c91f5be9, status: completed, message: '', storage: shared,
-      elapsed_s: 1.5}]
+      elapsed_s: 1.5, ignores_shutdown: false}]
 resizes:
   description:
     - The result of each instance that was shut down for its move, with C(migration) (its uuid),

@@ -23,11 +23,13 @@ import shutil
 import tempfile
 
 import pytest
+import sqlalchemy as sa
 
 libvirt = pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import orders
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.tests.conftest import in_sample
 from ansible_collections.drover.compute.tests.matrix.faults import FAULTS
 from ansible_collections.drover.compute.tests.matrix.operations import OPERATIONS
@@ -129,6 +131,24 @@ def test_a_dead_host_ends_what_was_begun_with_a_snapshot():
         operation.afterwards(world)
         operation.check(world)
         world.check_end()
+
+
+def test_a_guest_that_ignores_its_shutdown_is_asked_in_one_move(monkeypatch):
+    """A drain that tried each destination would take the time limit for each of them."""
+    operation = OPERATIONS["drain, shut down"]()
+    with world_of(operation) as world:
+        monkeypatch.setattr(libvirt.virDomain, "shutdown", lambda domain: 0)
+        run = Run(world)
+        with pytest.raises(FAILURES, match="did not shut down within 1 s"):
+            operation.run(run)
+        assert world.fleet.where()["web"] == [("kvm1", "running")]
+        with Store.open(world.url).read() as connection:
+            moves = connection.execute(
+                sa.select(tables.migrations.c.status).where(
+                    tables.migrations.c.instance_uuid == uuid_of("web")
+                )
+            ).all()
+        assert [row.status for row in moves] == ["failed"]
 
 
 def pytest_generate_tests(metafunc):

@@ -53,7 +53,8 @@ LEVELS = (
     (r"ansible-rulebook ", SHOWN),  # tests/unit/events and tests/lab/test_self_healing.py
     (r"make ", EXISTS),
     (
-        r"(\.venv/bin/(pytest|python)|tests/setup/lint\.sh|tests/benchmarks/\S+|python tests/\S+)",
+        r"(\.venv/bin/(pytest|python)|tests/setup/lint\.sh|tests/benchmarks/\S+|python tests/\S+|"
+        r"tests/lab/\S+|DROVER_LAB_RELEASE=\S+ \.venv/bin/pytest)",
         EXISTS,
     ),
     (

@@ -80,7 +80,7 @@ class Drain:
         #: The bindings that hosts found, valid for every destination: dict uuid of an instance ->
         #: bindings.
         self.held: dict[str, list[Binding]] = {}
-        #: Uuids of instances with an aborted move: they stay.
+        #: Uuids of instances whose move was aborted, or that did not shut down for it: they stay.
         self.aborted: set[str] = set()
         #: Sentences on failures, each with the name of its host; None for all hosts.
         self.messages: list[tuple[str | None, str]] = []
@@ -423,8 +423,9 @@ class Drain:
             for host, problem in moved.problems.items():
                 self._give_up(host, problem)
             for outcome in moved.failed:
-                if outcome["status"] == "cancelled":
-                    # An operator aborted the move, so the instance stays.
+                if outcome["status"] == "cancelled" or outcome["ignores_shutdown"]:
+                    # An operator aborted the move, or its guest ignores a shutdown, which it would
+                    # do again: the instance stays.
                     self.aborted.add(outcome["uuid"])
                 else:
                     self._exclude(outcome, outcome["message"])

@@ -399,6 +399,7 @@ class Mover:
                     "status": problem.status,
                     "message": str(problem),
                     "source_state": problem.state,
+                    "ignores_shutdown": problem.ignored,
                 }
                 self._endings.record(order, answer)
         return ready

@@ -195,6 +195,7 @@ def outcome_of(
         "message": message,
         "storage": answer.get("storage") if answer else None,
         "elapsed_s": answer.get("elapsed_s") if answer else None,
+        "ignores_shutdown": bool(answer and answer.get("ignores_shutdown")),
     }
 
 

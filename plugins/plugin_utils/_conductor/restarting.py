@@ -28,12 +28,14 @@ class StillUp(Exception):
     """The instance is not off; the message is a sentence.
 
     ``status``: failed (it runs at the source as before) or lost (not known). ``state``: the state
-    of the domain at the source.
+    of the domain at the source. ``ignored``: True if the guest had the whole time to shut down.
     """
 
-    def __init__(self, message: str, status: MoveStatus, state: str | None) -> None:
+    def __init__(
+        self, message: str, status: MoveStatus, state: str | None, ignored: bool = False
+    ) -> None:
         super().__init__(message)
-        self.status, self.state = status, state
+        self.status, self.state, self.ignored = status, state, ignored
 
 
 class Restarts:
@@ -81,7 +83,7 @@ class Restarts:
             remaining = deadline - self._clock.monotonic()
             if remaining <= 0:
                 message = f"It did not shut down within {self._timeout} s and goes on running. {failure}".strip()
-                return StillUp(message, "failed", state)
+                return StillUp(message, "failed", state, ignored=True)
             failure = self._switch(order, False, False, max(1, int(min(SLICE, remaining)))) or ""
             keep()
             state, destination_state = self._look(order)

@@ -36,6 +36,7 @@ class MoveOutcome(TypedDict):
     - message: why; may be empty.
     - storage: shared, copied, none (no disk), or None if that is not known.
     - elapsed_s: seconds, None if it was not begun.
+    - ignores_shutdown: True if its guest did not shut down for the move.
     """
 
     uuid: str
@@ -47,6 +48,7 @@ class MoveOutcome(TypedDict):
     message: str
     storage: str | None
     elapsed_s: float | None
+    ignores_shutdown: bool
 
 
 class Copies(TypedDict):
@@ -76,6 +78,7 @@ class MoveAnswer(TypedDict):
       not report it.
     - percent, total_mib, remaining_mib, elapsed_s: how far it is.
     - copies: the amounts that it copies, None if they are not known.
+    - ignores_shutdown: as in MoveOutcome; the controller adds it.
     """
 
     uuid: str
@@ -90,6 +93,7 @@ class MoveAnswer(TypedDict):
     storage: NotRequired[str | None]
     source_state: NotRequired[str | None]
     destination_state: NotRequired[str | None]
+    ignores_shutdown: NotRequired[bool]
 
 
 class PrecheckReport(TypedDict):
