@@ -171,7 +171,8 @@ def test_an_evacuation_starts_what_the_older_hosts_can_run_and_names_the_rest(fl
     done = fleet.playbook("evacuate", "-e", json.dumps(words), check=False)
     found = fleet.where(["kvm1", "kvm2"])
     assert set(found) == {"web"} and found["web"][1] == "running", said(done)
-    assert "new" in said(done) and newest in said(done) and done.returncode != 0, said(done)
+    # Its definition has elements of the newer libvirt too, which is the reason that libvirt gives.
+    assert "new: no host that has room takes it" in said(done) and done.returncode != 0, said(done)
     fleet.lab.command("start", "kvm3")
     fleet.run("kvm3", "virsh undefine web 2>/dev/null; virsh start new")
     fleet.playbook(*discover)
