@@ -195,7 +195,11 @@ def _tolerate_off(domain: Any, call: Callable[[], object]) -> None:
 
 
 def define(conn: Any, text: str) -> Any:
-    """Define the domain. libvirt checks the XML schema if the host has the schema files."""
+    """Define the domain. libvirt checks the XML schema if the host has the schema files.
+
+    :raises LibvirtProblem: the definition has something that this libvirt does not know, such as an
+        element that a newer libvirt wrote.
+    """
     try:
         return conn.defineXMLFlags(_for_schema(text), libvirt.VIR_DOMAIN_DEFINE_VALIDATE)
     except libvirt.libvirtError as exc:
@@ -203,6 +207,14 @@ def define(conn: Any, text: str) -> Any:
             # The host may have libvirt without its schema files: define as virsh does by default. A
             # refusal by the schema has another code.
             return conn.defineXML(text)
+        if binding.code_of(exc) == libvirt.VIR_ERR_XML_INVALID_SCHEMA:
+            number = conn.getLibVersion()
+            version = f"{number // 1000000}.{number // 1000 % 1000}.{number % 1000}"
+            raise LibvirtProblem(
+                f"the definition of {child_text(parse(text), 'name')} has something that libvirt"
+                f" {version} of {host_name()} does not know ({binding.text_of(exc)}): choose a host"
+                " with a newer libvirt, or take it out of the definition"
+            ) from exc
         raise
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.drover.compute.plugins.module_utils._domain import power
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem
 from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import parse
 from ansible_collections.drover.compute.plugins.module_utils._storage import shared_storage
 
@@ -79,7 +80,10 @@ def test_libvirt_takes_it_with_an_identity_and_without_one(identity):
 def test_a_mistake_is_still_found_by_the_schema():
     connection = libvirt.open("test:///default")
     try:
-        with pytest.raises(libvirt.libvirtError, match="schema"):
+        with pytest.raises(
+            LibvirtProblem,
+            match=r"of db has something that libvirt \d+\.\d+\.\d+ of \S+ does not know",
+        ):
             power.define(connection, DOMAIN.format(name="db", source=source() + "<mistake/>"))
     finally:
         connection.close()
