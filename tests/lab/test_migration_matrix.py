@@ -41,6 +41,7 @@ from matrix import (
 )
 from test_fleet import BOOT_SECTOR, LOCAL, MARK, SHARED, Fleet
 
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.versions import dotted
 from conftest import HERE, Lab, run
 
 pytestmark = pytest.mark.long
@@ -169,8 +170,7 @@ class Pair:
         return tuple(map(int, self.guests.script(host, program).split()))
 
     def dotted(self, host):
-        number = self.versions[host][0]
-        return f"{number // 1000000}.{number // 1000 % 1000}.{number % 1000}"
+        return dotted(self.versions[host][0])
 
     def part(self, share):
         """Return one of so many scenarios."""

@@ -17,6 +17,7 @@ from typing import Any
 
 from .._libvirt import binding
 from .._libvirt.binding import LibvirtProblem, host_name, libvirt
+from .._libvirt.versions import dotted
 from .._libvirt.xml import child_text, keep_prefixes, parse
 from .._storage import kinds
 from .definition import state_name
@@ -208,11 +209,9 @@ def define(conn: Any, text: str) -> Any:
             # refusal by the schema has another code.
             return conn.defineXML(text)
         if binding.code_of(exc) == libvirt.VIR_ERR_XML_INVALID_SCHEMA:
-            number = conn.getLibVersion()
-            version = f"{number // 1000000}.{number // 1000 % 1000}.{number % 1000}"
             raise LibvirtProblem(
                 f"the definition of {child_text(parse(text), 'name')} has something that libvirt"
-                f" {version} of {host_name()} does not know ({binding.text_of(exc)}): choose a host"
+                f" {dotted(conn.getLibVersion())} of {host_name()} does not know ({binding.text_of(exc)}): choose a host"
                 " with a newer libvirt, or take it out of the definition"
             ) from exc
         raise

@@ -19,6 +19,7 @@ from .._host import cpus
 from .._host.capabilities import parse_capabilities
 from .._libvirt import binding
 from .._libvirt.binding import LibvirtProblem, libvirt
+from .._libvirt.versions import dotted
 from .._libvirt.xml import child_text, parse
 from .._ownership.move_record import Move
 from .._ownership.sameness import Sameness
@@ -99,14 +100,10 @@ def host_reasons(source: Any, destination: Any, move: Move) -> list[str]:
         ):
             if here > there:
                 reasons.append(
-                    f"the destination's {what} is older ({_version(there)}) than the source's"
-                    f" ({_version(here)}): upgrade the destination first"
+                    f"the destination's {what} is older ({dotted(there)}) than the source's"
+                    f" ({dotted(here)}): upgrade the destination first"
                 )
     return reasons
-
-
-def _version(number: int) -> str:
-    return f"{number // 1000000}.{number // 1000 % 1000}.{number % 1000}"
 
 
 def cpu_reasons(source: Any, destination: Any, text: str) -> list[str]:

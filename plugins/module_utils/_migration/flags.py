@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .._libvirt.binding import libvirt
+from .._libvirt.versions import dotted
 from .._ownership.move_record import Options
 
 #: Option -> the first libvirt that has it (its release notes), and the name of its flag.
@@ -59,10 +60,10 @@ def version_reasons(source: Any, destination: Any, options: Options, where: str)
     reasons = []
     sides = (("the source", source.getLibVersion()), (where, destination.getLibVersion()))
     for words, version, flag in needs(options):
-        old = [f"{side} has {_dotted(found)}" for side, found in sides if found < version]
+        old = [f"{side} has {dotted(found)}" for side, found in sides if found < version]
         if old:
             reasons.append(
-                f"{words} needs libvirt {_dotted(version)}, and {' and '.join(old)}: upgrade it, or"
+                f"{words} needs libvirt {dotted(version)}, and {' and '.join(old)}: upgrade it, or"
                 f" leave {words} out"
             )
         elif not hasattr(libvirt, flag):
@@ -96,7 +97,3 @@ def flags_and_parameters(options: Options, destination: Any) -> tuple[int, dict[
     if options.get("tls"):
         parameters[libvirt.VIR_MIGRATE_PARAM_TLS_DESTINATION] = destination.getHostname()
     return flags, parameters
-
-
-def _dotted(number: int) -> str:
-    return f"{number // 1000000}.{number // 1000 % 1000}.{number % 1000}"

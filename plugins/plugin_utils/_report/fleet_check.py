@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import drivers
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.versions import dotted
 from ansible_collections.drover.compute.plugins.module_utils._migration.options import (
     TIMEOUT_PER_GIB,
     time_limit,
@@ -550,15 +551,11 @@ def _versions(hosts: Hosts) -> Iterable[HostFinding]:
                 yield HostFinding(
                     name,
                     WARNING,
-                    f"it has {what} {_version(version)}, others have {_version(newest)}: an"
-                    " instance does not move from a newer to an older one",
+                    f"it has {what} {dotted(version)}, others have {dotted(newest)}: an instance"
+                    " does not move from a newer to an older one",
                     f"Upgrade {what} there; drover.compute.rolling_maintenance does so host by"
                     " host",
                 )
-
-
-def _version(number: int) -> str:
-    return f"{number // 1000000}.{number // 1000 % 1000}.{number % 1000}"
 
 
 def _security(hosts: Hosts) -> Iterable[HostFinding]:
