@@ -36,7 +36,7 @@ from .._ownership.needs import Needs, is_gone, look, volume_path
 from .._ownership.sameness import Sameness
 from .._storage import backing, block_volumes, kinds, sources, volumes
 from .._storage.kinds import Form, Source
-from .._storage.shared_storage import is_on_network, mount_of, read_mounts
+from .._storage.shared_storage import mount_of, read_mounts
 
 MIB = 2**20
 #: Bytes that QEMU writes at once to a file without the page cache, at most.
@@ -512,7 +512,7 @@ class Storage:
             mount = mount_of(real, access.call(read_mounts, real))
         except access.Unresponsive as exc:
             raise LibvirtProblem(str(exc)) from exc
-        if mount is not None and is_on_network(mount[2]):
+        if mount is not None and kinds.is_on_network(mount[2]):
             return f"{mount[2]}, {mount[3]}"
         for folder in self.move.get("shared_folders") or ():
             if (os.path.normpath(path) + "/").startswith(

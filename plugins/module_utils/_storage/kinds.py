@@ -425,6 +425,15 @@ def file_system(name: str | None) -> FileSystem | None:
     return next((each for each in FILE_SYSTEMS if each.name == name), None)
 
 
+def is_on_network(kind: str) -> bool:
+    """Return True if other hosts may see a file system too, even if its mounts cannot be told
+    apart.
+
+    :param kind: the kernel's name of the file system.
+    """
+    return file_system(kind) is not None or kind.startswith("fuse.")
+
+
 def made_in() -> list[str]:
     """Return the types of pools in which drover makes disks, files before volumes."""
     kinds = [each for each in POOLS if each.maker]

@@ -212,21 +212,12 @@ def network_mounts(mounts: Sequence[Mount]) -> list[NetworkMount]:
     shares: list[NetworkMount] = []
     for point, _dummy, kind, _dummy2 in mounts:
         # Containers have many other mounts, and each path_id() accesses a file.
-        shared_id = path_id(point, mounts) if is_on_network(kind) else None
+        shared_id = path_id(point, mounts) if kinds.is_on_network(kind) else None
         if shared_id or any(point.startswith(f"{above['path'].rstrip('/')}/") for above in shares):
             shares = [each for each in shares if each["path"] != point] + [
                 {"path": point, "shared_id": shared_id}
             ]
     return sorted(shares, key=lambda each: each["path"])
-
-
-def is_on_network(kind: str) -> bool:
-    """Return True if other hosts may see a file system too, even if its mounts cannot be told
-    apart.
-
-    :param kind: the kernel's name of the file system.
-    """
-    return kinds.file_system(kind) is not None or kind.startswith("fuse.")
 
 
 def _split(mounted: MountForm, source: str) -> tuple[str | None, str | None]:

@@ -127,8 +127,7 @@ def _refuse_networks(path: str) -> None:
     except OSError:
         # SQLite reports it.
         return
-    is_fuse = kind == "fuse" or (kind.startswith("fuse.") and kind not in _LOCAL_FUSE)
-    if is_fuse or kinds.file_system(kind) is not None:
+    if kind not in _LOCAL_FUSE and (kind == "fuse" or kinds.is_on_network(kind)):
         raise DroverError(
             f"The store sqlite:///{path} cannot be used: it is on a file system of the type {kind},"
             " which other machines may have mounted too. SQLite cannot keep the runs of two"
