@@ -22,7 +22,7 @@ from .._libvirt import binding as _libvirt
 from .._libvirt import host_addresses
 from .._libvirt.binding import LibvirtProblem, libvirt
 from .._libvirt.xml import integer, parse
-from .._ownership.folder import folder_is_seen
+from .._ownership.folder import Folder
 from .._ownership.sameness import Sameness
 from .._storage.sources import is_here
 from . import reading
@@ -141,7 +141,7 @@ def _lack_there(
         folder = value[0] if kind == reading.FOLDER else os.path.dirname(value[0])
         return (
             None
-            if folder_is_seen(destination, folder)
+            if Folder(destination, folder).is_seen()
             else f"the folder {folder} does not exist on {where}"
         )
     if kind == reading.FILE and not same.exists(value[0]):

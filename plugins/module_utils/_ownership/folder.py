@@ -47,30 +47,6 @@ def _pool_xml(name: str, path: str) -> str:
     )
 
 
-def folder_is_seen(conn: Any, path: str) -> bool:
-    """Return True if the hypervisor behind ``conn`` has a folder of that path.
-
-    A running pool on the folder shows it. Without one the function starts a pool there for a
-    moment; libvirt refuses this if the folder is missing. No pool is refreshed.
-
-    :raises LibvirtProblem: libvirt cannot look into the folder above.
-    """
-    folder = Folder(conn, path)
-    try:
-        pool = folder.own_pool()
-        if pool is not None and pool.isActive():
-            return True
-        pool, undo = folder.running_pool(pool)
-    except libvirt.libvirtError as exc:
-        raise LibvirtProblem(
-            f"libvirt of {conn.getHostname()} cannot look into {os.path.dirname(path)}:"
-            f" {binding.text_of(exc)}"
-        ) from exc
-    if undo is not None:
-        _quietly(undo)
-    return pool is not None
-
-
 def _is_missing(error: Any) -> bool:
     return binding.number_of(error) == errno.ENOENT
 
@@ -81,6 +57,14 @@ class Folder:
     def __init__(self, conn: Any, path: str) -> None:
         self.conn = conn
         self.path = os.path.normpath(path)
+
+    def is_seen(self) -> bool:
+        """Return True if the hypervisor has the folder.
+
+        libvirt refuses to start a pool on a missing one. No pool is refreshed, since that reads all
+        its files.
+        """
+        return bool(self._within(lambda pool: True, refresh=False, missing=False))
 
     def stat(self, name: str) -> FileStat | None:
         """Return the sizes and the age of a file; None without the file."""
@@ -227,22 +211,29 @@ class Folder:
 
     # -- the pool ----------------------------------------------------------------------------
 
-    def _within(self, action: Callable[[Any], Any], build: bool = False, **missing: Any) -> Any:
-        """Call ``action(pool)`` with a running, fresh pool on the folder."""
+    def _within(
+        self,
+        action: Callable[[Any], Any],
+        build: bool = False,
+        refresh: bool = True,
+        **missing: Any,
+    ) -> Any:
+        """Call ``action(pool)`` with a running pool on the folder, fresh with ``refresh``."""
         trouble = None
         for attempt in range(ATTEMPTS):
             if attempt:
                 time.sleep(PAUSE)
             undo = None
             try:
-                pool, undo = self.running_pool(self.own_pool(), build)
+                pool, undo = self._pool(build)
                 if pool is None:
                     if "missing" in missing:
                         return missing["missing"]
                     raise LibvirtProblem(
                         f"The folder {self.path} does not exist on {self.conn.getHostname()}."
                     )
-                pool.refresh(0)
+                if refresh:
+                    pool.refresh(0)
                 return action(pool)
             except libvirt.libvirtError as exc:
                 if not binding.is_pool_busy(exc):
@@ -266,11 +257,29 @@ class Folder:
         except libvirt.libvirtError:
             return "the destination"
 
-    def own_pool(self) -> Any:
-        """Return the pool that has this folder; None if there is none.
-
-        :raises libvirt.libvirtError: libvirt does not tell.
+    def _pool(self, build: bool) -> tuple[Any, Callable[[], object] | None]:
+        """Return ``(pool, function to call after use or None)``; ``(None, None)`` if the folder
+        does not exist.
         """
+        try:
+            pool = self._own_pool()
+            if pool is None:
+                name = PREFIX + hashlib.sha256(self.path.encode()).hexdigest()[:16]
+                flags = libvirt.VIR_STORAGE_POOL_CREATE_WITH_BUILD if build else 0
+                pool = self.conn.storagePoolCreateXML(_pool_xml(name, self.path), flags)
+            elif pool.isActive():
+                return pool, (pool.destroy if pool.name().startswith(PREFIX) else None)
+            else:
+                # The operator keeps this pool stopped: stop it again after use.
+                pool.create(0)
+        except libvirt.libvirtError as exc:
+            if _is_missing(exc):
+                return None, None
+            raise
+        return pool, pool.destroy
+
+    def _own_pool(self) -> Any:
+        """Return the pool that has this folder; None if there is none."""
         for pool in self.conn.listAllStoragePools(0):
             try:
                 target = child_text(parse(pool.XMLDesc(0)), "target/path")
@@ -281,31 +290,6 @@ class Folder:
             if target is not None and os.path.normpath(target) == self.path:
                 return pool
         return None
-
-    def running_pool(
-        self, pool: Any, build: bool = False
-    ) -> tuple[Any, Callable[[], object] | None]:
-        """Return ``(pool, function to call after use or None)``; ``(None, None)`` if the folder
-        does not exist.
-
-        :param pool: the answer of own_pool().
-        :raises libvirt.libvirtError: the pool is gone by now, or libvirt cannot start it.
-        """
-        if pool is not None and pool.isActive():
-            return pool, (pool.destroy if pool.name().startswith(PREFIX) else None)
-        name = PREFIX + hashlib.sha256(self.path.encode()).hexdigest()[:16]
-        flags = libvirt.VIR_STORAGE_POOL_CREATE_WITH_BUILD if build else 0
-        try:
-            if pool is None:
-                pool = self.conn.storagePoolCreateXML(_pool_xml(name, self.path), flags)
-            else:
-                # The operator keeps this pool stopped: stop it again after use.
-                pool.create(0)
-        except libvirt.libvirtError as exc:
-            if _is_missing(exc):
-                return None, None
-            raise
-        return pool, pool.destroy
 
 
 def _quietly(call: Callable[[], object]) -> None:

@@ -27,7 +27,7 @@ from .._storage import backing, block_volumes, kinds
 from .._storage.kinds import Form, MoveMethod
 from .._storage.shared_storage import pool_id
 from . import ownership
-from .folder import Folder, folder_is_seen
+from .folder import Folder
 from .move_record import MoveRecord
 
 #: The mark of a device that the operator declares as shared; such a device needs no worldwide name.
@@ -101,7 +101,7 @@ class Sameness:
         try:
             # A second look, for a network file system that is slow to show new entries.
             for _attempt in range(2):
-                if folder_is_seen(self.destination, probe):
+                if Folder(self.destination, probe).is_seen():
                     return True
                 time.sleep(AGAIN)
             return False

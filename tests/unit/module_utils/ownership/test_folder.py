@@ -10,9 +10,7 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils._ownership.folder import (
-    folder_is_seen,
-)
+from ansible_collections.drover.compute.plugins.module_utils._ownership.folder import Folder
 
 POOL = "<pool type='dir'><name>vms</name><target><path>/data/vms</path></target></pool>"
 
@@ -36,9 +34,9 @@ def test_a_folder_with_a_pool_is_seen(conn, active, path):
     if active:
         pool.create()
     before = pools(conn)
-    assert folder_is_seen(conn, path) and pools(conn) == before
+    assert Folder(conn, path).is_seen() and pools(conn) == before
 
 
 def test_a_folder_without_a_pool_is_seen_and_no_pool_stays(conn):
     before = pools(conn)
-    assert folder_is_seen(conn, "/data/other") and pools(conn) == before
+    assert Folder(conn, "/data/other").is_seen() and pools(conn) == before
