@@ -759,8 +759,7 @@ class Worker:
         # This comes first, because each definition for the destination carries the records.
         _snapshot_records.take_along(domain)
         flags = libvirt.VIR_MIGRATE_PEER2PEER
-        parameters: dict[object, object] = {}
-        parameters.update(self._address())
+        parameters: dict[object, object] = {**self._address()}
         if domain.isPersistent():
             flags |= libvirt.VIR_MIGRATE_PERSIST_DEST | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE
         copied = storage.copied("disk")

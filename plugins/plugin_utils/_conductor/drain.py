@@ -81,7 +81,7 @@ class Drain:
         #: bindings.
         self.held: dict[str, list[Binding]] = {}
         #: Uuids of instances whose move was aborted, or that did not shut down for it: they stay.
-        self.aborted: set[str] = set()
+        self.unmoved: set[str] = set()
         #: Sentences on failures, each with the name of its host; None for all hosts.
         self.messages: list[tuple[str | None, str]] = []
         #: Hosts that cannot be drained, with the error. The drain does nothing more there.
@@ -426,7 +426,7 @@ class Drain:
                 if outcome["status"] == "cancelled" or outcome["ignores_shutdown"]:
                     # An operator aborted the move, or its guest ignores a shutdown, which it would
                     # do again: the instance stays.
-                    self.aborted.add(outcome["uuid"])
+                    self.unmoved.add(outcome["uuid"])
                 else:
                     self._exclude(outcome, outcome["message"])
                 self.messages.append(
@@ -441,7 +441,7 @@ class Drain:
             self._look_and_plan()
 
     def _moves_to_make(self) -> list[DrainMove]:
-        return [move for move in self.plan["moves"] if move["uuid"] not in self.aborted]
+        return [move for move in self.plan["moves"] if move["uuid"] not in self.unmoved]
 
     def _shut_down(self) -> None:
         """Shut down the instances that do not move, if their policy or the operator wants that."""
@@ -481,7 +481,7 @@ class Drain:
             each
             for host, found in seen.items()
             for each in self._surprising(host, found)
-            if each["host"] == host and each["uuid"] not in self.aborted
+            if each["host"] == host and each["uuid"] not in self.unmoved
         ]
         if came and self.round <= self.request.rounds:
             self._look_and_plan()

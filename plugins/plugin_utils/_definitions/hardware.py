@@ -86,9 +86,9 @@ class Hardware(TypedDict):
     boot_menu: bool
     #: sockets, cores and threads; None for one core in each socket.
     cpu_topology: dict[str, int] | None
-    #: The wish for a tablet and a keyboard.
+    #: The input devices that the definition or the image names.
     inputs: list[dict[str, str]]
-    #: A tablet although nobody wishes for one.
+    #: True for a tablet by default.
     pointer: bool
     cdroms: list[DefinedDrive]
     disk_bus: str
@@ -204,7 +204,7 @@ def hardware(
         "boot_menu": _boot_menu(sources),
         "cpu_topology": _cpu_topology(sources, vcpus),
         "inputs": inputs,
-        # With a mouse, the pointer of the guest is not below that of the viewer.
+        # A mouse moves the pointer of the guest away from the pointer of the viewer.
         "pointer": bool(graphics and chipset and not inputs),
         "cdroms": [each.copy() for each in definition.get("cdroms") or ()],
         "disk_bus": (
