@@ -220,15 +220,24 @@ def descendants(pid: int) -> list[int]:
     return pids[1:]
 
 
+def qemus() -> dict[str, list[int]]:
+    """Return the QEMU processes on the machine: uuid of the guest -> its processes."""
+    found: dict[str, list[int]] = {}
+    for file in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = file.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"qemu-system" in words[0] and b"-uuid" in words:
+            found.setdefault(words[words.index(b"-uuid") + 1].decode(), []).append(
+                int(file.parent.name)
+            )
+    return found
+
+
 def processes(uuid: str) -> list[int]:
     """Return the QEMU processes of a domain on the machine, in all hosts."""
-    pids = []
-    for file in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            words = file.read_bytes()
-            if uuid.encode() in words and b"qemu-system" in words:
-                pids.append(int(file.parent.name))
-    return pids
+    return qemus().get(uuid, [])
 
 
 class Fleet:

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import os
 
+import labs
 import pytest
 from lablib import layout as lab_layout
 from test_evacuate import extra
-from test_fleet import IMAGE, MARK, SHARED, Domain, Fleet, changed, clean, eventually, said
+from test_fleet import IMAGE, SHARED, Domain, changed, eventually, said
 
-from conftest import HERE, Lab, run
+from conftest import run
 
 pytestmark = pytest.mark.long
 
@@ -27,30 +28,15 @@ NETWORK = "<network><name>lan</name><forward mode='bridge'/><bridge name='br0'/>
 @pytest.fixture(scope="module")
 def layouts(tmp_path_factory):
     """Yield a lab for this file alone, with one host of each layout."""
-    try:
-        lab_layout.split_daemons()
-    except lab_layout.NoLabHere as problem:
-        pytest.skip(str(problem))
-    folder = tmp_path_factory.mktemp("layouts") / "lab"
-    lab = [os.fspath(HERE / "lab"), "--folder", os.fspath(folder)]
-    try:
-        run([*lab, "up", *KINDS])
-        layout_lab = Lab(lab_layout.Layout(folder))
-        layout_lab.command("install")
-        (folder / MARK).touch()
-        yield layout_lab
-    finally:
-        run([*lab, "down"], check=False)
+    with labs.separate(tmp_path_factory.mktemp("layouts") / "lab", *KINDS) as lab:
+        yield lab
 
 
 @pytest.fixture
 def fleet(layouts, tmp_path):
     """Return the hosts, empty, and a store that knows them."""
-    clean(layouts)
-    fleet = Fleet(layouts, tmp_path, f"sqlite:///{tmp_path / 'store.db'}")
-    fleet.playbook("discover")
-    yield fleet
-    clean(layouts)
+    with labs.emptied(layouts, tmp_path) as fleet:
+        yield fleet
 
 
 def test_the_hosts_are_what_they_are_said_to_be(fleet):

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The migration matrix: each scenario of matrix.py under each condition, for each pair of releases.
+"""The migration matrix: each scenario of migration_scenarios.py under each condition, for each pair
+of releases.
 
 The condition gives the expected result of each scenario: it is moved; it is refused before anything
 is begun; or the move fails and the guest is where it was. After each run the hosts are looked at
@@ -9,7 +10,7 @@ from outside: each guest has exactly one QEMU process, one definition and its di
 
 There are too many cells for each run, so one of SHARE scenarios is tested with each pair, and
 others with the next pair. With DROVER_MATRIX_SHARE=1 all of them are. With DROVER_MATRIX_COUNTS the
-counts of each pair are written into that folder, for matrix_table.py.
+counts of each pair are written into that folder, for migration_table.py.
 """
 
 from __future__ import annotations
@@ -27,22 +28,20 @@ import threading
 import time
 import uuid
 
+import labs
 import pytest
-from lablib import layout as lab_layout
-from matrix import (
+from migration_scenarios import (
     DEFINE,
     DESTINATIONS,
     REMOVE,
     SOURCE,
     Guests,
-    PairLab,
     is_at,
-    qemus,
 )
-from test_fleet import BOOT_SECTOR, LOCAL, MARK, SHARED, Fleet
+from test_fleet import BOOT_SECTOR, LOCAL, SHARED, Fleet, qemus
 
 from ansible_collections.drover.compute.plugins.module_utils._libvirt.versions import dotted
-from conftest import HERE, Lab, run
+from conftest import run
 
 pytestmark = pytest.mark.long
 
@@ -108,20 +107,12 @@ qemu-io -f qcow2 -c 'write -q -s /tmp/boot 0 512' {SHARED}/.boots.qcow2
 def pair(request, tmp_path_factory):
     """Yield the guests of all scenarios in a lab with two releases."""
     names = request.param
-    try:
-        words = PairLab(*names).words()
-    except lab_layout.NoLabHere as problem:
-        pytest.skip(str(problem))
+    old, new = names
+    releases = {SOURCE: old, **dict.fromkeys(DESTINATIONS, new)}
+    words = [word for host, release in releases.items() for word in ("--host", f"{host}={release}")]
     folder = tmp_path_factory.mktemp("-".join(names)) / "lab"
-    lab = [os.fspath(HERE / "lab"), "--folder", os.fspath(folder)]
-    try:
-        run([*lab, "up", *words])
-        pair_lab = Lab(lab_layout.Layout(folder))
-        pair_lab.command("install")
-        (folder / MARK).touch()
+    with labs.separate(folder, *words) as pair_lab:
         yield Pair(names, pair_lab, tmp_path_factory.mktemp("store"))
-    finally:
-        run([*lab, "down"], check=False)
 
 
 class Pair:
@@ -189,7 +180,7 @@ class Pair:
         file = self.fleet.folder / "given.json"
         file.write_text(json.dumps(given))
         result.unlink(missing_ok=True)
-        done = self.fleet.playbook("matrix.yml", "-e", f"@{file}", check=False)
+        done = self.fleet.playbook("migration_scenarios.yml", "-e", f"@{file}", check=False)
         assert result.exists(), done.stdout + done.stderr
         answer = json.loads(result.read_text())
         assert "migrations" in answer, answer

@@ -7,15 +7,12 @@ QEMU of kvm3 has machine types that they do not have."""
 from __future__ import annotations
 
 import json
-import os
 import xml.etree.ElementTree as ET
 
+import labs
 import pytest
-from lablib import layout as lab_layout
 from test_evacuate import AT_ONCE, SHARED_POOL
-from test_fleet import MARK, SHARED, Domain, Fleet, changed, clean, said
-
-from conftest import HERE, Lab, run
+from test_fleet import SHARED, Domain, Fleet, changed, said
 
 pytestmark = pytest.mark.long
 
@@ -23,29 +20,14 @@ pytestmark = pytest.mark.long
 @pytest.fixture(scope="module")
 def mixed(tmp_path_factory):
     """Yield a lab for this file alone."""
-    try:
-        lab_layout.release_root("trixie")
-    except lab_layout.NoLabHere as problem:
-        pytest.skip(str(problem))
-    folder = tmp_path_factory.mktemp("mixed") / "lab"
-    lab = [os.fspath(HERE / "lab"), "--folder", os.fspath(folder)]
-    try:
-        run([*lab, "up", "--host", "kvm3=trixie"])
-        mixed_lab = Lab(lab_layout.Layout(folder))
-        mixed_lab.command("install")
-        (folder / MARK).touch()
-        yield mixed_lab
-    finally:
-        run([*lab, "down"], check=False)
+    with labs.separate(tmp_path_factory.mktemp("mixed") / "lab", "--host", "kvm3=trixie") as lab:
+        yield lab
 
 
 @pytest.fixture
 def fleet(mixed, tmp_path):
-    clean(mixed)
-    fleet = Fleet(mixed, tmp_path, f"sqlite:///{tmp_path / 'store.db'}")
-    fleet.playbook("discover", "-e", json.dumps(SHARED_POOL))
-    yield fleet
-    clean(mixed)
+    with labs.emptied(mixed, tmp_path, "-e", json.dumps(SHARED_POOL)) as fleet:
+        yield fleet
 
 
 @pytest.fixture

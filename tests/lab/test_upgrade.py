@@ -12,13 +12,14 @@ import pathlib
 import threading
 import time
 
+import labs
 import pytest
 from guests import Beating
 from lablib import layout as lab_layout
-from test_fleet import MARK, Fleet, clean, eventually, said
+from test_fleet import eventually, said
 from watching import Watch
 
-from conftest import HERE, Lab, run
+from conftest import HERE
 
 pytestmark = pytest.mark.long
 
@@ -29,31 +30,21 @@ GUESTS = [(f"kvm{host}", f"guest{host}{letter}") for host in (1, 2, 3) for lette
 @pytest.fixture(scope="module")
 def upgraded(tmp_path_factory):
     """Yield a lab for this file alone, with hosts of the old release and BMCs."""
+    words = [word for name in (1, 2, 3) for word in ("--host", f"kvm{name}={OLD}")]
     try:
-        for release in (OLD, NEW):
-            lab_layout.release_root(release)
+        # The hosts get it in the middle of the test.
+        lab_layout.release_root(NEW)
     except lab_layout.NoLabHere as problem:
         pytest.skip(str(problem))
-    folder = tmp_path_factory.mktemp("upgraded") / "lab"
-    lab = [os.fspath(HERE / "lab"), "--folder", os.fspath(folder)]
-    try:
-        run([*lab, "up", *[word for name in (1, 2, 3) for word in ("--host", f"kvm{name}={OLD}")]])
-        run([*lab, "bmc", "up"])
-        upgraded_lab = Lab(lab_layout.Layout(folder))
-        upgraded_lab.command("install")
-        (folder / MARK).touch()
-        yield upgraded_lab
-    finally:
-        run([*lab, "down"], check=False)
+    with labs.separate(tmp_path_factory.mktemp("upgraded") / "lab", *words) as lab:
+        lab.command("bmc", "up")
+        yield lab
 
 
 @pytest.fixture
 def fleet(upgraded, tmp_path):
-    clean(upgraded)
-    fleet = Fleet(upgraded, tmp_path, f"sqlite:///{tmp_path / 'store.db'}")
-    fleet.playbook("discover")
-    yield fleet
-    clean(upgraded)
+    with labs.emptied(upgraded, tmp_path) as fleet:
+        yield fleet
 
 
 class Beats:

@@ -13,15 +13,15 @@ import shlex
 import shutil
 import xml.etree.ElementTree as ET
 
+import labs
 import pytest
-from lablib import layout as lab_layout
 from virt_install_differences import PURPOSES, VIRT_INSTALL, Difference
 from virt_install_wishes import BASE, BASE_WORDS, FOLDER, ISO, WISHES
 
 from ansible_collections.drover.compute.plugins.module_utils._domain.numa_xml import with_numa
 from ansible_collections.drover.compute.tests import parts
 from ansible_collections.drover.compute.tests.unit import domains
-from conftest import HERE, Lab, run
+from conftest import run
 
 pytestmark = pytest.mark.long
 
@@ -36,22 +36,15 @@ def host(tmp_path_factory):
     version = run(["virt-install", "--version"]).stdout.strip()
     if version != VIRT_INSTALL:
         pytest.skip(f"the reasons are for virt-install {VIRT_INSTALL}, and this is {version}")
-    folder = tmp_path_factory.mktemp("virt-install") / "lab"
-    lab = [os.fspath(HERE / "lab"), "--folder", os.fspath(folder)]
-    try:
-        run([*lab, "up", "--hosts", "1"])
-        layout = lab_layout.Layout(folder)
-        started = Lab(layout)
+    with labs.separate(tmp_path_factory.mktemp("virt-install") / "lab", "--hosts", "1") as lab:
         # libosinfo reads it. On Debian 12 it is a link into /var, and hosts have their own /var.
         real = os.path.realpath(IDS)
-        shutil.copy(real, layout.shared / "ids")
+        shutil.copy(real, lab.layout.shared / "ids")
         script(
-            started,
+            lab,
             f"touch {ISO} {BASE}-seed.iso; test -e {IDS} || install -D -m 644 /srv/shared/ids {real}",
         )
-        yield started
-    finally:
-        run([*lab, "down"], check=False)
+        yield lab
 
 
 @pytest.fixture(scope="module")

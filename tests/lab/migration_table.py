@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Print the table of docs/support.md from the counts of the migration matrix: matrix_table.py
+"""Print the table of docs/support.md from the counts of the migration matrix: migration_table.py
 FOLDER."""
 
 from __future__ import annotations

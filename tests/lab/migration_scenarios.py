@@ -13,12 +13,10 @@ import dataclasses
 import itertools
 import json
 import os
-import pathlib
 import shlex
 import uuid
 
-from lablib import layout as lab_layout
-from test_fleet import LOCAL, SHARED, Fleet
+from test_fleet import LOCAL, SHARED, Fleet, qemus
 
 SOURCE = "kvm1"
 
@@ -182,21 +180,6 @@ print(json.dumps({{
 """
 
 
-def qemus() -> dict[str, list[int]]:
-    """Return the QEMU processes on the machine: uuid of the guest -> its processes."""
-    found: dict[str, list[int]] = {}
-    for file in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = file.read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if b"qemu-system" in words[0] and b"-uuid" in words:
-            found.setdefault(words[words.index(b"-uuid") + 1].decode(), []).append(
-                int(file.parent.name)
-            )
-    return found
-
-
 class Guests:
     """The guests of all scenarios on the hosts of a lab."""
 
@@ -271,27 +254,3 @@ def is_at(each: Scenario, facts: dict[str, object], host: str) -> bool:
         and {host for host, path in facts["images"]}
         == {host if each.disk == "copied" else "shared"}
     )
-
-
-class PairLab:
-    """The options of a lab for a pair of releases."""
-
-    def __init__(self, old: str, new: str) -> None:
-        self.releases = {"kvm1": old, **dict.fromkeys(DESTINATIONS, new)}
-
-    def words(self) -> list[str]:
-        """Return the options of lab up; the machine's own release needs none."""
-        words = ["--hosts", str(len(self.releases))]
-        for host, release in self.releases.items():
-            if release != own_release():
-                lab_layout.release_root(release)
-                words += ["--host", f"{host}={release}"]
-        return words
-
-
-def own_release() -> str:
-    """Return the code name of the machine's release."""
-    text = pathlib.Path("/etc/os-release").read_text(encoding="utf-8")
-    return dict(
-        line.split("=", 1) for line in text.replace('"', "").splitlines() if "=" in line
-    ).get("VERSION_CODENAME", "")
