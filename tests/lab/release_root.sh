@@ -12,7 +12,6 @@
 set -eu
 cd "$(dirname "$0")/../.."
 . tests/setup/packages.sh
-. tests/setup/release.sh
 
 [ $# -gt 0 ] || { echo "usage: release_root.sh SUITE..." >&2; exit 2; }
 [ "$(id -u)" = 0 ] || { echo "release_root: the root of a release needs root: run it with sudo." >&2; exit 4; }
@@ -24,7 +23,7 @@ tests/setup/setup.sh bare
 for suite; do
     [ ! -d "$roots/$suite" ] || continue
     # shellcheck disable=SC2086
-    (make_release "$suite" "$roots/$suite" $HYPERVISOR $DRIVERS sudo) >"$roots/$suite.log" 2>&1 </dev/null || {
+    tests/setup/release.sh "$suite" "$roots/$suite" $HYPERVISOR $DRIVERS sudo >"$roots/$suite.log" 2>&1 </dev/null || {
         tail -n 5 "$roots/$suite.log" >&2
         echo "release_root: $suite cannot be made; see $roots/$suite.log." >&2
         exit 1

@@ -30,14 +30,12 @@ roots=${DROVER_BARE_ROOTS:-$HOME/.cache/bare-roots}
 base=$roots/$suite
 umask 022
 
-. tests/setup/release.sh
-
 tests/setup/setup.sh bare
 mkdir -p "$roots"
 (
     flock 9
     # shellcheck disable=SC2086
-    [ -d "$base" ] || make_release "$suite" "$base" $HAS >"$base.log" 2>&1 || { tail -n 5 "$base.log" >&2; echo "bare_root: $suite cannot be made; see $base.log." >&2; exit 1; }
+    [ -d "$base" ] || tests/setup/release.sh "$suite" "$base" $HAS >"$base.log" 2>&1 || { tail -n 5 "$base.log" >&2; echo "bare_root: $suite cannot be made; see $base.log." >&2; exit 1; }
 ) 9>"$base.lock"
 
 layer=$(mktemp -d "$roots/run.XXXXXX")

@@ -11,7 +11,6 @@
 # Needs root and the archives; half a minute and 0.3 GB each. They are in .cache/postgresql of the checkout.
 set -eu
 cd "$(dirname "$0")/../.."
-. tests/setup/release.sh
 
 [ $# -gt 0 ] || { echo "usage: postgresql_root.sh SUITE..." >&2; exit 2; }
 [ "$(id -u)" = 0 ] || { echo "postgresql_root: the root of a release needs root: run it with sudo." >&2; exit 4; }
@@ -21,7 +20,7 @@ mkdir -p .cache/postgresql
 for suite; do
     root=$PWD/.cache/postgresql/$suite
     [ ! -d "$root" ] || continue
-    (make_release "$suite" "$root" postgresql) >"$root.log" 2>&1 </dev/null || {
+    tests/setup/release.sh "$suite" "$root" postgresql >"$root.log" 2>&1 </dev/null || {
         tail -n 5 "$root.log" >&2
         echo "postgresql_root: $suite cannot be made; see $root.log." >&2
         exit 1

@@ -1,9 +1,14 @@
-# shellcheck shell=sh
+#!/bin/sh
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# Makes the root of a release of Debian or Ubuntu in a folder. bare_root.sh and tests/lab/release_root.sh read this file; they run as root.
+# Makes the root of a release of Debian or Ubuntu in a folder, with the packages of a list that the release has. No package starts a service.
+#
+#   release.sh SUITE FOLDER PACKAGE...
+#
+# The folder appears when all is done. A script of its own, because a failure in a function after || would not end it. It needs root.
+set -eu
 
 UBUNTU="jammy noble resolute"
 UBUNTU_KEYS=/usr/share/keyrings/ubuntu-archive-keyring.gpg
@@ -27,37 +32,17 @@ apt_get_in() {
 }
 
 # The keys of Ubuntu's archive come from Debian, whose keys the machine has; not each release of Debian has the package.
-ubuntu_keys() {
-    [ ! -f "$UBUNTU_KEYS" ] || { echo "$UBUNTU_KEYS"; return; }
-    make_release sid "$1" ubuntu-archive-keyring >&2
-    echo "$1$UBUNTU_KEYS"
-}
-
-# make_release SUITE FOLDER PACKAGE...: without the packages that the release does not have. No package starts a service.
-make_release() {
-    release=$1 folder=$2
-    shift 2
-    echo "making $folder"
-    rm -rf "$folder" "$folder.new"
-    case " $UBUNTU " in
-        *" $release "*)
-            keys=$(release='' ubuntu_keys "$folder.keys")
-            # The script of the newest releases is that of all since gutsy.
-            debootstrap --variant=minbase --keyring="$keys" --components=main,universe "$release" "$folder.new" \
-                http://archive.ubuntu.com/ubuntu /usr/share/debootstrap/scripts/gutsy
-            rm -rf "$folder.keys"
-            ;;
-        *) debootstrap --variant=minbase "$release" "$folder.new" ;;
-    esac
-    copy_settings "$folder.new"
-    printf '#!/bin/sh\nexit 101\n' >"$folder.new/usr/sbin/policy-rc.d"
-    chmod 755 "$folder.new/usr/sbin/policy-rc.d"
-    apt_get_in "$folder.new" update
-    # shellcheck disable=SC2046
-    apt_get_in "$folder.new" install --no-install-recommends $(known_in "$folder.new" "$@")
-    apt_get_in "$folder.new" clean
-    rm "$folder.new/usr/sbin/policy-rc.d"
-    mv "$folder.new" "$folder"
+make_ubuntu() {
+    keys=$UBUNTU_KEYS
+    if [ ! -f "$keys" ]; then
+        rm -rf "$folder.keys"
+        "$0" sid "$folder.keys" ubuntu-archive-keyring
+        keys=$folder.keys$UBUNTU_KEYS
+    fi
+    # The script of the newest releases is that of all since gutsy.
+    debootstrap --variant=minbase --keyring="$keys" --components=main,universe "$suite" "$folder.new" \
+        http://archive.ubuntu.com/ubuntu /usr/share/debootstrap/scripts/gutsy
+    rm -rf "$folder.keys"
 }
 
 # Print those of the packages that a root's release has.
@@ -68,3 +53,21 @@ known_in() {
         if LC_ALL=C chroot "$known_root" apt-cache policy "$package" | grep -q 'Candidate: [^(]'; then echo "$package"; fi
     done
 }
+
+suite=$1 folder=$2
+shift 2
+echo "making $folder"
+rm -rf "$folder" "$folder.new"
+case " $UBUNTU " in
+    *" $suite "*) make_ubuntu ;;
+    *) debootstrap --variant=minbase "$suite" "$folder.new" ;;
+esac
+copy_settings "$folder.new"
+printf '#!/bin/sh\nexit 101\n' >"$folder.new/usr/sbin/policy-rc.d"
+chmod 755 "$folder.new/usr/sbin/policy-rc.d"
+apt_get_in "$folder.new" update
+# shellcheck disable=SC2046
+apt_get_in "$folder.new" install --no-install-recommends $(known_in "$folder.new" "$@")
+apt_get_in "$folder.new" clean
+rm "$folder.new/usr/sbin/policy-rc.d"
+mv "$folder.new" "$folder"
