@@ -80,6 +80,12 @@ def find_binaries() -> pathlib.Path:
     on_path = shutil.which("initdb") if pathlib.Path("/") == ROOT else None
     if on_path:
         binaries.insert(0, pathlib.Path(on_path).resolve())
+    if not binaries and pathlib.Path("/") != ROOT:
+        pytest.fail(
+            f"DROVER_POSTGRESQL: {ROOT} has no PostgreSQL. Make a root that has it with"
+            " tests/setup/postgresql_root.sh, or take the variable away.",
+            pytrace=False,
+        )
     if not binaries:
         parts.leave_out(
             "The tests on PostgreSQL",
